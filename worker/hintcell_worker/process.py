@@ -1,0 +1,91 @@
+"""What a worker needs of its process: streams that stray prints cannot reach, and memory given back.
+
+The only module of the worker, with the template, that knows Linux.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+from hintcell_worker.protocol import RequestError
+
+# Enough for any page, and for the kernel to hand over a socket's whole buffer at once.
+_READ_BYTES: Final = 256 * 1024
+
+_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+
+
+class OutputError(Exception):
+    """The response could not be written, and its reader is not simply gone."""
+
+
+class Streams:
+    """The protocol's two ends, moved off descriptors 0 and 1.
+
+    Afterwards descriptor 0 reads nothing and descriptor 1 is standard error, so that neither a print nor a C
+    library's output can get between two responses.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._input = os.dup(0)
+            self._output = os.dup(1)
+        except OSError as error:
+            raise RequestError(f"standard input and output must both be open: {error.strerror}") from error
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        try:
+            os.dup2(2, 1)
+        except OSError:  # Standard error was closed by whoever started this process.
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+        os.close(null)
+
+    def read(self) -> bytes:
+        """The next bytes of input; empty at its end, or when the peer is gone."""
+        try:
+            return os.read(self._input, _READ_BYTES)
+        except ConnectionError:
+            return b""
+
+    def write(self, data: bytes) -> bool:
+        """Write all of `data`; false when the reader is gone."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._output, rest) :]
+        except ConnectionError:
+            return False
+        except OSError as error:
+            raise OutputError(f"cannot write the response: {error.strerror}") from error
+        return True
+
+
+def give_back_freed_memory() -> None:
+    """Return what malloc holds but does not use to the system (glibc; elsewhere nothing happens)."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent's main thread ends, and end now if that was already.
+
+    Args:
+        parent: the pid that the parent had when it started this process.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    if sys.platform != "linux":
+        raise OSError("hintcell's processes need Linux: only there does the kernel end them with their parent")
+    if _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

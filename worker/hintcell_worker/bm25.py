@@ -7,7 +7,7 @@ order of the floating-point operations is part of the protocol, and the logarith
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,18 @@ def ranking(score: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     return np.argsort(-score, kind="stable")
 
 
-def _count(vocabulary: Sequence[str], texts: Sequence[str]):
+class _Columns(Protocol):
+    """A compressed sparse column matrix, as far as it is read here."""
+
+    @property
+    def indptr(self) -> npt.NDArray[np.signedinteger]: ...
+    @property
+    def indices(self) -> npt.NDArray[np.signedinteger]: ...
+    @property
+    def data(self) -> npt.NDArray[np.float64]: ...
+
+
+def _count(vocabulary: Sequence[str], texts: Sequence[str]) -> tuple[_Columns, npt.NDArray[np.float64]]:
     """Term counts in a compressed sparse column matrix, (texts, vocabulary), and the texts' lengths in words."""
     wanted = frozenset(vocabulary)
     lengths: list[int] = []

@@ -50,7 +50,7 @@ def run(options: Options) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 128 + 2
-    except Exception as error:  # Its text might quote a document, so only the place is told.
+    except Exception as error:  # noqa: BLE001 - Its text might quote a document, so only the place is told.
         _complain(f"internal error, please report it: {_place(error)}")
         return EXIT_FAILED
     return EXIT_DONE
@@ -79,7 +79,8 @@ class _Parser(argparse.ArgumentParser):
 def _parse(arguments: Sequence[str] | None) -> Options:
     parser = _Parser(
         prog="hintcell-worker",
-        description="Rank documents for one query: a JSON request on standard input, a JSON response on standard output.",
+        description="Rank documents for one query: "
+        "a JSON request on standard input, a JSON response on standard output.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -89,7 +90,10 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         "--limit", "-limit", type=_whole_number, default=0, metavar="N", help="candidates in a page, 1 to 4096; 0: all"
     )
     parser.add_argument(
-        "--identifier-hints", "-identifier-hints", action="store_true", help="interleave a ranking by parts of identifiers"
+        "--identifier-hints",
+        "-identifier-hints",
+        action="store_true",
+        help="interleave a ranking by parts of identifiers",
     )
     parser.add_argument("--cursor", "-cursor", default="", metavar="C", help="next_cursor of the page before")
     flags = parser.parse_args(arguments)

@@ -52,5 +52,7 @@ def decode_cursor(cursor: str, ranking_sha256: str, total: int) -> int:
     if content.h != ranking_sha256:
         raise RequestError("the cursor belongs to another ranking: start again from the first page")
     if not 0 < content.o < total:
-        raise RequestError(f"the cursor points to {content.o}, outside this ranking of {total}: use next_cursor as given")
+        raise RequestError(
+            f"the cursor points to {content.o}, outside this ranking of {total}: use next_cursor as given"
+        )
     return content.o

@@ -25,7 +25,10 @@ MAX_PAGE_LIMIT: Final = 4_096
 MAX_CONTINUATION_BYTES: Final = 1_024
 
 # The characters with Unicode's White_Space property, and no others (str.isspace() also takes U+001C..U+001F).
-_WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 
 _ANY_SURROGATE = re.compile("[\ud800-\udfff]")
 # An escaped surrogate pair and any other escape stay as they are; a surrogate escape that is left over is unpaired.
@@ -124,7 +127,7 @@ _REQUEST_DECODER = msgspec.json.Decoder(Request)
 _CONTINUATION_DECODER = msgspec.json.Decoder(Continuation)
 
 
-def decode_request(data: bytes, limits: Limits, *, identifier_hints: bool) -> Request:
+def decode_request(data: bytes | bytearray, limits: Limits, *, identifier_hints: bool) -> Request:
     """Decode and check one request.
 
     Args:
@@ -140,7 +143,7 @@ def decode_request(data: bytes, limits: Limits, *, identifier_hints: bool) -> Re
     return request
 
 
-def decode_continuation(line: bytes) -> Continuation:
+def decode_continuation(line: bytes | bytearray) -> Continuation:
     """Decode and check one continuation line.
 
     Raises:
@@ -157,7 +160,7 @@ def utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _decode(decoder: msgspec.json.Decoder[_T], data: bytes, what: str) -> _T:
+def _decode(decoder: msgspec.json.Decoder[_T], data: bytes | bytearray, what: str) -> _T:
     try:
         try:
             return decoder.decode(data)
@@ -175,7 +178,7 @@ def _decode(decoder: msgspec.json.Decoder[_T], data: bytes, what: str) -> _T:
         raise RequestError(f"{what} is not one valid JSON value: {error}") from error
 
 
-def _mend(data: bytes) -> bytes:
+def _mend(data: bytes | bytearray) -> bytes:
     """Put U+FFFD in the place of each byte that is not UTF-8 and of each unpaired surrogate escape."""
     text = _ANY_SURROGATE.sub("\ufffd", data.decode("utf-8", "surrogateescape"))
     return _ESCAPE.sub(lambda match: "\\ufffd" if match[1] else match[0], text).encode()
@@ -207,7 +210,9 @@ def _check_request(request: Request, limits: Limits, *, identifier_hints: bool) 
             raise RequestError(f"documents[{position}].id repeats documents[{first}].id: ids must be unique")
         text_bytes += utf8_length(document.text)
     if text_bytes > limits.max_text_bytes:
-        raise RequestError(f"the documents hold {text_bytes} bytes of text: at most {limits.max_text_bytes} are allowed")
+        raise RequestError(
+            f"the documents hold {text_bytes} bytes of text: at most {limits.max_text_bytes} are allowed"
+        )
     if request.hints is not None:
         if identifier_hints:
             raise RequestError("hints and --identifier-hints exclude each other: use one of them")

@@ -18,6 +18,7 @@ from hintcell_worker.protocol import (
     POLICY_HINTS,
     POLICY_IDENTIFIERS,
     POLICY_IDENTIFIERS_OUT_OF_SCOPE,
+    Document,
     Hints,
     Limits,
     Request,
@@ -48,7 +49,7 @@ class Ranking(msgspec.Struct, frozen=True):
 class _HashedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot_id: str
     query: str
-    documents: list
+    documents: list[Document]
     hints: Hints | None = None
 
 

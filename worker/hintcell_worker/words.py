@@ -46,7 +46,8 @@ def lower(text: str) -> str:
 def _unicode_word() -> re.Pattern[str]:
     # \w also takes the underscore and what is numeric without being a decimal digit (superscripts, Roman numerals).
     odd = _characters(
-        code for code in range(sys.maxunicode + 1)
+        code
+        for code in range(sys.maxunicode + 1)
         if chr(code).isalnum() and (category := unicodedata.category(chr(code)))[0] != "L" and category != "Nd"
     )
     return re.compile(rf"[^\W_{odd}]+")

@@ -1,0 +1,403 @@
+"""`Client` and `Session`: the blocking shell around the conversation.
+
+Covers sockets, deadlines, threads, forks, and the check that the worker lives, which stands between every page
+that was read and its delivery. What the bytes mean is `conversation`'s business.
+"""
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from hintcell.control import Control
+from hintcell.conversation import Conversation, Page
+from hintcell.errors import (
+    ControlFailed,
+    DeadlineExceeded,
+    HintcellError,
+    ManagerUnavailable,
+    OpenRefused,
+    RequestRejected,
+    SessionEnded,
+)
+from hintcell.sidecar import Sidecar
+from hintcell_manager.protocol import (
+    Admitted,
+    ChangeReport,
+    End,
+    EndRequest,
+    Grant,
+    GrantRequest,
+    PermissionChange,
+    Refused,
+    Status,
+    StatusRequest,
+)
+from hintcell_worker.protocol import Document, Hints
+
+# A new manager's template takes a second to load, and the manager gives it thirty.
+OPEN_DEADLINE_S: Final = 45.0
+# 2 MiB of text rank in a tenth of a second; a machine under load is given a minute.
+PAGE_DEADLINE_S: Final = 60.0
+_READ_BYTES: Final = 256 * 1024
+
+
+class Client:
+    """Opens sessions through a manager: one of its own, or the one that serves a directory.
+
+    All methods may be called from several threads. A client does not survive a fork: the child makes its own.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, *, page_deadline_s: float = PAGE_DEADLINE_S
+    ) -> None:
+        """Start a private manager, or connect to a shared one.
+
+        Args:
+            directory: the shared manager's runtime directory (`hintcell serve --directory`); None starts a manager
+                that serves this client alone and ends with it.
+            page_deadline_s: how long a page may take, from asking for it.
+
+        Raises:
+            ManagerUnavailable: it does not start, or none serves the directory.
+        """
+        self._owner = os.getpid()
+        self._page_deadline_s = page_deadline_s
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._sidecar = Sidecar.start() if directory is None else Sidecar.find(Path(directory))
+        self._closed = False
+        try:
+            self._control = Control(self._sidecar)
+        except BaseException:
+            self._sidecar.close()
+            raise
+        _forget_after_fork(self)
+
+    @property
+    def directory(self) -> Path:
+        """The manager's runtime directory."""
+        return self._sidecar.directory
+
+    @property
+    def manager_pid(self) -> int:
+        """The manager's process."""
+        return self._sidecar.pid
+
+    def grant(self, principal: str, labels: Sequence[str] = ()) -> Grant:
+        """A grant as of now: ask for it before deciding what the principal may read.
+
+        Args:
+            principal: who will read, in your own naming.
+            labels: what the snapshot depends on, such as `repo:api`; a permission change can name any of them.
+        """
+        self._check_usable()
+        return self._control.ask(GrantRequest(principal, tuple(labels)), Grant)
+
+    def open(
+        self,
+        grant: Grant,
+        *,
+        snapshot_id: str,
+        query: str,
+        documents: Sequence[Document],
+        limit: int = 20,
+        identifier_hints: bool = False,
+        hints: Hints | None = None,
+    ) -> "Session":
+        """Start a worker for one query over one snapshot, and send it the request.
+
+        Args:
+            grant: from `grant`, no older than the decision about `documents`.
+            snapshot_id: names the snapshot, 1..128 bytes.
+            query: 1..8,192 bytes.
+            documents: everything that the principal may read: 1..4,096, at most 2 MiB of text.
+            limit: candidates in the first page, 1..4,096.
+            identifier_hints: interleave a ranking by parts of identifiers; the first candidate stays.
+            hints: a ranking from elsewhere to interleave; excludes `identifier_hints`.
+
+        Raises:
+            OpenRefused: the grant is outdated, or no worker can be started.
+            ManagerUnavailable: the manager is gone.
+            DeadlineExceeded: no worker was ready within OPEN_DEADLINE_S.
+            SessionEnded: the worker ended while the request was sent; RequestRejected if it refused it.
+        """
+        self._check_usable()
+        conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints)
+        connection = self._sidecar.connect()
+        try:
+            admitted = _knock(connection, conversation)
+            session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
+        except BaseException:
+            connection.close()
+            raise
+        self._sessions.add(session)
+        session.begin(query, documents, hints)
+        return session
+
+    def permission_changed(
+        self,
+        *,
+        principal: str | None = None,
+        labels: Sequence[str] | None = None,
+        snapshot_id: str | None = None,
+        session_id: str | None = None,
+        everyone: bool = False,
+    ) -> ChangeReport:
+        """End every session that matches all that is given, and outdate every such grant.
+
+        When this returns, every matching worker process is dead, and no page of its session is delivered.
+
+        Args:
+            principal: of this principal.
+            labels: with at least one of these labels.
+            snapshot_id: over this snapshot.
+            session_id: this session.
+            everyone: all of them; excludes the others.
+
+        Raises:
+            ControlFailed: nothing was given, or a process did not die.
+        """
+        self._check_usable()
+        change = PermissionChange(
+            principal, None if labels is None else tuple(sorted(set(labels))), snapshot_id, session_id, everyone
+        )
+        return self._control.ask(change, ChangeReport)
+
+    def status(self, *, full_memory: bool = False) -> Status:
+        """The manager's sessions and their memory; `full_memory` adds PSS and USS."""
+        self._check_usable()
+        return self._control.ask(StatusRequest(full_memory), Status)
+
+    def end_of(self, session_id: str) -> End:
+        """How a session ended.
+
+        Raises:
+            ControlFailed: it has not, or is not remembered any more.
+        """
+        self._check_usable()
+        return self._control.ask(EndRequest(session_id), End)
+
+    def close(self) -> None:
+        """Close every session, and stop the manager if it is private."""
+        if self._closed or self._owner != os.getpid():
+            return
+        self._closed = True
+        for session in list(self._sessions):
+            session.close()
+        self._control.close()
+        self._sidecar.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_usable(self) -> None:
+        if self._owner != os.getpid():
+            raise HintcellError("this client was made before a fork: make a new Client in the child")
+        if self._closed:
+            raise HintcellError("this client is closed: make a new Client")
+
+    def abandon(self) -> None:
+        """Close the copies of descriptors that a forked child got (called by the fork hook)."""
+        self._sidecar.abandon()
+        for session in list(self._sessions):
+            session.abandon()
+
+
+class Session:
+    """One query's ranking, read page by page from its own process.
+
+    Iterating yields every page from the first. `page` reads any page by its cursor. After the session's end each
+    of them raises SessionEnded, and nothing that was read but not yet delivered is delivered.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        connection: socket.socket,
+        conversation: Conversation,
+        admitted: Admitted,
+        limit: int,
+        page_deadline_s: float,
+    ) -> None:
+        self.id: Final = admitted.session_id
+        self.pid: Final = admitted.pid
+        self._client = client
+        self._connection = connection
+        self._conversation = conversation
+        self._limit = limit
+        self._page_deadline_s = page_deadline_s
+        self._lock = threading.RLock()
+        self._first: Page | None = None
+        self._end: SessionEnded | None = None
+
+    def begin(self, query: str, documents: Sequence[Document], hints: Hints | None) -> None:
+        """Send the request (called by `Client.open`)."""
+        self._send(self._conversation.request(query, documents, hints))
+
+    def __iter__(self) -> Iterator[Page]:
+        page = self.page()
+        yield page
+        while page.next_cursor is not None:
+            page = self.page(page.next_cursor)
+            yield page
+
+    def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
+        """The page at `cursor`, or the first.
+
+        Args:
+            cursor: an earlier page's `next_cursor`; None is the first page, whose limit `open` has set.
+            limit: candidates in this page, 1..4,096; None is the limit given to `open`.
+
+        Raises:
+            SessionEnded: the session is over, and why; RequestRejected if the worker refused the cursor or limit,
+                which ends the session.
+            DeadlineExceeded: the page took too long; the session is closed.
+        """
+        with self._lock:
+            if cursor is None:
+                if self._first is None:
+                    self._first = self._receive()
+                self._check_alive()
+                return self._first
+            if self._first is None:
+                self._first = self._receive()  # The worker answers in order.
+            self._check_alive()
+            self._send(self._conversation.continuation(cursor, self._limit if limit is None else limit))
+            return self._receive()
+
+    def close(self) -> None:
+        """End the session; its worker exits. Also wakes a thread that waits for a page."""
+        if self._end is None:
+            self._end = SessionEnded("completed", "the session was closed here")
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._conversation.over()
+            self._connection.close()
+
+    def abandon(self) -> None:
+        """Close the copy of the connection that a forked child got (called by the fork hook)."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, line: bytes) -> None:
+        self._check_open()
+        self._connection.settimeout(self._page_deadline_s)
+        try:
+            self._connection.sendall(line)
+        except TimeoutError:
+            raise self._too_late() from None
+        except OSError as error:
+            raise self._ended() from error
+
+    def _receive(self) -> Page:
+        self._check_open()
+        until = time.monotonic() + self._page_deadline_s
+        while True:
+            self._connection.settimeout(max(0.001, until - time.monotonic()))
+            try:
+                data = self._connection.recv(_READ_BYTES)
+            except TimeoutError:
+                raise self._too_late() from None
+            except OSError as error:
+                raise self._ended() from error
+            if not data:
+                raise self._ended()
+            page = self._conversation.receive(data)
+            if isinstance(page, Page):
+                self._check_alive()
+                return page
+
+    def _check_open(self) -> None:
+        if self._end is not None:
+            raise self._end
+
+    def _check_alive(self) -> None:
+        """Promise I2: what came from a worker that is dead now is not delivered."""
+        self._check_open()
+        if hung_up(self._connection):
+            raise self._ended()
+
+    def _too_late(self) -> HintcellError:
+        self.close()
+        return DeadlineExceeded(f"no page came within {self._page_deadline_s:g} s: the session is closed")
+
+    def _ended(self) -> SessionEnded:
+        """Find out why the worker hung up, and close."""
+        if self._end is None:
+            self._end = self._ask_why()
+        self._conversation.over()
+        self._connection.close()
+        return self._end
+
+    def _ask_why(self) -> SessionEnded:
+        try:
+            end = self._client.end_of(self.id)
+        except (ManagerUnavailable, DeadlineExceeded) as error:
+            return SessionEnded("manager_stopped", str(error))
+        except ControlFailed as error:
+            return SessionEnded("crashed", f"the worker hung up, and why is not known: {error}")
+        kind = RequestRejected if end.reason == "rejected" else SessionEnded
+        return kind(end.reason, end.message, exit_status=end.exit_status, stderr_tail=end.stderr_tail)
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Whether the other process has closed the connection or is dead, also while bytes of it wait to be read."""
+    poller = select.poll()
+    poller.register(connection, select.POLLRDHUP)
+    return bool(poller.poll(0))
+
+
+def _knock(connection: socket.socket, conversation: Conversation) -> Admitted:
+    until = time.monotonic() + OPEN_DEADLINE_S
+    gone = ManagerUnavailable("the manager is gone: make a new Client")
+    with contextlib.suppress(ConnectionError):  # It may have answered before it heard us: read that.
+        connection.sendall(conversation.knock())
+    while True:
+        connection.settimeout(max(0.001, until - time.monotonic()))
+        try:
+            data = connection.recv(_READ_BYTES)
+        except TimeoutError:
+            raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
+        except OSError as error:
+            raise gone from error
+        if not data:
+            raise gone
+        reply = conversation.receive(data)
+        if isinstance(reply, Refused):
+            raise OpenRefused(reply.reason, reply.message)
+        if isinstance(reply, Admitted):
+            return reply
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_fork_lock = threading.Lock()
+_fork_hook_is_set = False
+
+
+def _forget_after_fork(client: Client) -> None:
+    global _fork_hook_is_set  # noqa: PLW0603 - one hook for the process, set when it is first needed
+    with _fork_lock:
+        _clients.add(client)
+        if not _fork_hook_is_set:
+            os.register_at_fork(after_in_child=_abandon_clients)
+            _fork_hook_is_set = True
+
+
+def _abandon_clients() -> None:
+    for client in list(_clients):
+        client.abandon()

@@ -1,0 +1,193 @@
+"""The manager as a client holds it: started by it, or found in its directory, and noticed when it dies.
+
+Covers the connection that each side watches the other by, and the private manager's process. Does not cover
+sessions or control requests.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from hintcell.errors import ManagerUnavailable, ProtocolViolated
+from hintcell_manager.protocol import (
+    CONTROL_NAME,
+    DOOR_NAME,
+    LOCK_NAME,
+    MAX_DOOR_LINE_BYTES,
+    Attach,
+    Attached,
+    Refused,
+    door_replies,
+    encode_line,
+)
+
+# Starting Python and loading ZeroMQ takes a fifth of a second, some seconds on a machine that is busy.
+START_DEADLINE_S: Final = 20.0
+# A manager that serves answers at once.
+ATTACH_DEADLINE_S: Final = 5.0
+# The manager's own deadlines for ending every session add up to less.
+STOP_DEADLINE_S: Final = 15.0
+
+
+class Sidecar:
+    """A manager that serves this process.
+
+    Attributes:
+        directory: where its sockets are.
+        instance: its name, new at every start.
+        pid: its process.
+        presence: a connection that hangs up when the manager is gone.
+    """
+
+    def __init__(self, presence: socket.socket, process: subprocess.Popen[bytes] | None, attached: Attached) -> None:
+        self.directory = Path(attached.directory)
+        self.instance = attached.instance
+        self.pid = attached.pid
+        self.presence = presence
+        # Also at exit, and when the client is simply forgotten.
+        self._stop = weakref.finalize(self, _stop, presence, process, self.directory, os.getpid())
+
+    @classmethod
+    def start(cls) -> Self:
+        """Start a manager that is private to this process.
+
+        Raises:
+            ManagerUnavailable: it does not start; the message is its own.
+        """
+        if not sys.executable:
+            raise ManagerUnavailable("this Python does not know its own executable: start `hintcell serve` instead")
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
+        with contextlib.ExitStack() as undo, theirs:
+            undo.callback(ours.close)
+            try:
+                process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-P", "-m", "hintcell_manager", "serve"),
+                        *("--private-to", str(theirs.fileno())),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # A terminal's Ctrl-C is for this process; the manager follows it.
+                )
+            except OSError as error:
+                raise ManagerUnavailable(f"cannot start a manager: {error.strerror}") from error
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            theirs.close()  # So that the manager's death is seen as the end of what it says.
+            attached = _attached(ours, START_DEADLINE_S)
+            undo.pop_all()
+        return cls(ours, process, attached)
+
+    @classmethod
+    def find(cls, directory: Path) -> Self:
+        """Connect to the manager that serves this directory.
+
+        Raises:
+            ManagerUnavailable: there is none.
+        """
+        presence = connect(directory / DOOR_NAME)
+        try:
+            presence.settimeout(ATTACH_DEADLINE_S)
+            presence.sendall(encode_line(Attach()))
+            attached = _attached(presence, ATTACH_DEADLINE_S)
+        except OSError as error:
+            presence.close()
+            raise ManagerUnavailable(f"the manager in {directory} does not answer: {error}") from error
+        except BaseException:
+            presence.close()
+            raise
+        return cls(presence, None, attached)
+
+    def connect(self) -> socket.socket:
+        """A new connection to the session door.
+
+        Raises:
+            ManagerUnavailable: the manager is gone.
+        """
+        return connect(self.directory / DOOR_NAME)
+
+    @property
+    def control_endpoint(self) -> str:
+        """ZeroMQ's name of the control endpoint."""
+        return f"ipc://{self.directory / CONTROL_NAME}"
+
+    def close(self) -> None:
+        """Let the manager go; a private one is stopped and waited for."""
+        self._stop()
+
+    def abandon(self) -> None:
+        """Forget the manager in a forked child, whose copies must not keep it alive."""
+        self._stop.detach()
+        self.presence.close()
+
+
+def connect(door: Path) -> socket.socket:
+    """A connection to a door.
+
+    Raises:
+        ManagerUnavailable: nobody listens there.
+    """
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
+    try:
+        connection.connect(os.fspath(door))
+    except OSError as error:
+        connection.close()
+        reason = error.strerror or error
+        raise ManagerUnavailable(
+            f"no manager serves {door.parent} ({reason}): start one with `hintcell serve`"
+        ) from error
+    return connection
+
+
+def _attached(presence: socket.socket, deadline_s: float) -> Attached:
+    until = time.monotonic() + deadline_s
+    line = bytearray()
+    try:
+        while not line.endswith(b"\n"):
+            presence.settimeout(max(0.001, until - time.monotonic()))
+            data = presence.recv(MAX_DOOR_LINE_BYTES)
+            if not data:
+                raise ManagerUnavailable("the manager died while starting: its standard error says why")
+            line += data
+        reply = door_replies.decode(line)
+    except TimeoutError as error:
+        raise ManagerUnavailable(f"the manager did not answer within {deadline_s:g} s") from error
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolated(f"the manager's greeting cannot be read: {error}") from error
+    if isinstance(reply, Refused):
+        raise ManagerUnavailable(f"the manager did not start: {reply.message}")
+    if not isinstance(reply, Attached):
+        raise ProtocolViolated("the manager's greeting is none")
+    presence.settimeout(None)
+    return reply
+
+
+def _stop(presence: socket.socket, process: subprocess.Popen[bytes] | None, directory: Path, owner: int) -> None:
+    presence.close()
+    if process is None or os.getpid() != owner:
+        return
+    try:
+        process.wait(STOP_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    # A manager that was killed left them.
+    for name in (DOOR_NAME, CONTROL_NAME, LOCK_NAME):
+        (directory / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        directory.rmdir()

@@ -1,0 +1,250 @@
+"""What clients and the manager say to each other: the control protocol and the session door.
+
+Control messages are one JSON body each over ZeroMQ (DEALER to ROUTER). At the door, a connection carries one
+line from the client and one line back; after `Admitted` it belongs to the session's worker. Both live in the
+manager's runtime directory. Loads msgspec and nothing else.
+"""
+
+import os
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+DOOR_NAME: Final = "door"
+CONTROL_NAME: Final = "control"
+LOCK_NAME: Final = "lock"
+
+# sun_path holds 108 bytes, the last of them NUL (unix(7)).
+MAX_SOCKET_PATH_BYTES: Final = 107
+
+# A grant with a few hundred labels fits; a flood does not.
+MAX_DOOR_LINE_BYTES: Final = 64 * 1024
+
+MAX_NAME_BYTES: Final = 1_024
+MAX_LABELS: Final = 256
+
+EndReason = Literal[
+    "completed",  # the client closed the session, or read to its end and left
+    "permission_changed",
+    "memory_limit",
+    "idle_timeout",
+    "lifetime",
+    "rejected",  # the worker refused what the client sent; the message says why
+    "crashed",  # the worker ended in a way that nobody asked for
+    "manager_stopped",
+]
+
+RefusalReason = Literal[
+    "permission_changed",  # the grant is older than a matching change
+    "unknown_grant",  # the grant comes from another manager, or from before its restart
+    "cannot_start",  # no worker could be started
+    "bad_request",
+    "manager_stopped",
+]
+
+
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+    """Base of all messages: unknown fields are refused, a tag tells them apart."""
+
+
+class Grant(_Message, frozen=True, tag="grant"):
+    """Proof of when a principal's permissions were asked for; take it before deciding what they may read.
+
+    Attributes:
+        principal: who will read, in the caller's own naming.
+        labels: what the snapshot depends on (repositories, teams); a change can name any of them.
+        instance: the manager that issued it.
+        epoch: how many permission changes that manager had seen.
+    """
+
+    principal: str
+    labels: tuple[str, ...]
+    instance: str
+    epoch: int
+
+
+class GrantRequest(_Message, frozen=True, tag="grant_request"):
+    """Asks for a grant."""
+
+    principal: str
+    labels: tuple[str, ...] = ()
+
+
+class PermissionChange(_Message, frozen=True, tag="permission_change"):
+    """Ends every session, and outdates every grant, that matches all the fields given.
+
+    Attributes:
+        principal: sessions of this principal.
+        labels: sessions whose grant has at least one of these labels.
+        snapshot_id: sessions over this snapshot.
+        session_id: this session.
+        everyone: all sessions and grants; excludes the others.
+    """
+
+    principal: str | None = None
+    labels: tuple[str, ...] | None = None
+    snapshot_id: str | None = None
+    session_id: str | None = None
+    everyone: bool = False
+
+
+class EndedSession(_Message, frozen=True, tag="ended_session"):
+    """One session that a permission change ended: `died_after_s` seconds after it arrived, its exit was observed."""
+
+    session_id: str
+    pid: int | None
+    died_after_s: float
+
+
+class ChangeReport(_Message, frozen=True, tag="change_report"):
+    """Every process that the change had to end is dead."""
+
+    epoch: int
+    ended: tuple[EndedSession, ...]
+    took_s: float
+
+
+class StatusRequest(_Message, frozen=True, tag="status_request"):
+    """Asks what the manager holds; with `full_memory` also PSS and USS, which cost more to read."""
+
+    full_memory: bool = False
+
+
+class Memory(_Message, frozen=True, tag="memory"):
+    """Memory of one process, in bytes.
+
+    Attributes:
+        state: `measured`; `gone` if the process ended; `denied` if the kernel does not let us look.
+        rss_bytes: resident set; pages shared with the template count in every worker.
+        peak_rss_bytes: the kernel's high-water mark of it (VmHWM).
+        pss_bytes: resident pages, each divided by how many share it; None unless full memory was asked for.
+        uss_bytes: pages that nobody shares, what the end of the process would free; None likewise.
+    """
+
+    state: Literal["measured", "gone", "denied"]
+    rss_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    pss_bytes: int | None = None
+    uss_bytes: int | None = None
+
+
+class SessionStatus(_Message, frozen=True, tag="session_status"):
+    """One session that has not ended; `age_s` counts from its admission."""
+
+    session_id: str
+    state: str
+    principal: str
+    labels: tuple[str, ...]
+    snapshot_id: str
+    pid: int | None
+    age_s: float
+    memory: Memory
+
+
+class Status(_Message, frozen=True, tag="status"):
+    """What the manager holds now; `template` is None while no template runs."""
+
+    instance: str
+    pid: int
+    epoch: int
+    uptime_s: float
+    sessions: tuple[SessionStatus, ...]
+    memory: Memory
+    template_pid: int | None = None
+    template_memory: Memory | None = None
+
+
+class EndRequest(_Message, frozen=True, tag="end_request"):
+    """Asks how a session ended; answered when it has, or after a moment if it lives."""
+
+    session_id: str
+
+
+class End(_Message, frozen=True, tag="end"):
+    """How a session ended.
+
+    Attributes:
+        session_id: which one.
+        reason: why.
+        message: the worker's own words if it refused its input, else what is known beyond the reason.
+        exit_status: the worker's exit status, or minus the number of the signal that ended it; None if no worker
+            ran or its parent died first.
+        stderr_tail: the last of what the worker wrote to standard error, if it crashed.
+        peak_rss_bytes: the kernel's count at its end.
+    """
+
+    session_id: str
+    reason: EndReason
+    message: str = ""
+    exit_status: int | None = None
+    stderr_tail: str = ""
+    peak_rss_bytes: int | None = None
+
+
+class Failure(_Message, frozen=True, tag="failure"):
+    """The manager did not do what was asked; `message` says why and what to do."""
+
+    message: str
+
+
+class OpenRequest(_Message, frozen=True, tag="open"):
+    """At the door: start a session under this grant on this connection."""
+
+    grant: Grant
+    snapshot_id: str
+    limit: int
+    identifier_hints: bool = False
+
+
+class Attach(_Message, frozen=True, tag="attach"):
+    """At the door: stay connected, so that each side sees at once when the other is gone."""
+
+
+class Attached(_Message, frozen=True, tag="attached"):
+    """The manager is ready; `instance` names it, `pid` is its process, `directory` has its sockets."""
+
+    instance: str
+    pid: int
+    directory: str
+
+
+class Admitted(_Message, frozen=True, tag="admitted"):
+    """The connection is now the worker's standard input and output."""
+
+    session_id: str
+    pid: int
+
+
+class Refused(_Message, frozen=True, tag="refused"):
+    """No session was started, and nothing that was sent is kept."""
+
+    reason: RefusalReason
+    message: str
+
+
+ControlRequest = GrantRequest | PermissionChange | StatusRequest | EndRequest
+ControlReply = Grant | ChangeReport | Status | End | Failure
+DoorRequest = OpenRequest | Attach
+DoorReply = Admitted | Refused | Attached
+
+control_requests: Final[msgspec.json.Decoder[ControlRequest]] = msgspec.json.Decoder(ControlRequest)
+control_replies: Final[msgspec.json.Decoder[ControlReply]] = msgspec.json.Decoder(ControlReply)
+door_requests: Final[msgspec.json.Decoder[DoorRequest]] = msgspec.json.Decoder(DoorRequest)
+door_replies: Final[msgspec.json.Decoder[DoorReply]] = msgspec.json.Decoder(DoorReply)
+
+
+def default_directory() -> Path:
+    """The runtime directory of this user's shared manager: below XDG_RUNTIME_DIR, or else /tmp."""
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(base) / "hintcell" if base else Path("/tmp") / f"hintcell-{os.geteuid()}"  # noqa: S108
+
+
+def encode(message: ControlRequest | ControlReply) -> bytes:
+    """The body of a control message."""
+    return msgspec.json.encode(message)
+
+
+def encode_line(message: DoorRequest | DoorReply) -> bytes:
+    """The line of a door message, its end included."""
+    return msgspec.json.encode(message) + b"\n"

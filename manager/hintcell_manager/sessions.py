@@ -1,0 +1,289 @@
+"""The life of every session, as a table: events in, instructions out.
+
+Covers which state follows which, what must be done then, and why a session ended. Does not cover doing it:
+processes, sockets and clocks are the service's.
+
+Rules:
+
+* Every event may come late or twice. What `TABLE` does not list changes nothing.
+* A session is dead when no process of it exists nor ever will: it never got one, or the exit was observed. A
+  permission change is answered when everything that it matched is dead.
+* `DIED` is an exit observed through a pidfd, `EXITED` the exit status from whoever reaped the process; either
+  may come first, and the second may never come if the parent was killed.
+* A session that must end while its fork is under way is killed as soon as its pid is known.
+* Whoever decides an end first gives the reason. Only when nobody did, the exit status tells it.
+"""
+
+import enum
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from hintcell_manager.grants import Grants, Subject, matches
+from hintcell_manager.protocol import EndReason, OpenRequest, PermissionChange, RefusalReason
+
+# How a session ended can be asked for until so many more have ended.
+MAX_REMEMBERED_ENDS: Final = 1_024
+
+# Packets with descriptors that the template has not taken yet fill the socket between: far fewer than it holds.
+MAX_UNREPORTED_STARTS: Final = 16
+
+_WORKER_DONE: Final = 0
+_WORKER_REFUSED: Final = 2  # hintcell_worker.command.EXIT_REFUSED
+
+
+class State(enum.Enum):
+    """Where a session stands."""
+
+    ADMITTED = "admitted"  # its grant counts; it waits for a template that has a hand free
+    STARTING = "starting"  # the template was asked to fork its worker
+    RUNNING = "running"  # the connection is the worker's
+    ENDING = "ending"  # it must end, or its exit was observed: something about its process is still open
+    ENDED = "ended"  # terminal: no process, and a reason
+
+
+class Event(enum.Enum):
+    """What can happen to a session."""
+
+    TURN = "its turn"
+    STARTED = "started"
+    START_FAILED = "start failed"
+    END = "end"
+    DIED = "died"
+    EXITED = "exited"
+
+
+class Session:
+    """One session. Only `Sessions` changes it."""
+
+    def __init__(self, token: int, request: OpenRequest, now: float) -> None:
+        self.id: Final = secrets.token_hex(8)
+        self.token: Final = token
+        self.request: Final = request
+        self.admitted_at: Final = now
+        self.state = State.ADMITTED
+        self.pid: int | None = None
+        self.died_at: float | None = None
+        self.reason: EndReason | None = None
+        self.message = ""
+        self.exit_status: int | None = None
+        self.last_words = ""
+        self.peak_rss_bytes: int | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """What a permission change is held against."""
+        grant = self.request.grant
+        return Subject(grant.principal, grant.labels, self.request.snapshot_id, self.id)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether no process of this session exists, nor ever will."""
+        return self.died_at is not None
+
+
+class _Instruction(msgspec.Struct, frozen=True):
+    """Something to do for a session, now."""
+
+    session: Session
+
+
+class StartWorker(_Instruction, frozen=True):
+    """Ask the template for a worker on the session's connection."""
+
+
+class Admit(_Instruction, frozen=True):
+    """Tell the client that its worker runs, and let go of the connection."""
+
+
+class Refuse(_Instruction, frozen=True):
+    """Tell the client that there will be no session, and close the connection."""
+
+    reason: RefusalReason
+    message: str
+
+
+class Kill(_Instruction, frozen=True):
+    """Send SIGKILL to the session's worker."""
+
+
+Instruction = StartWorker | Admit | Refuse | Kill
+
+
+def _refuse(session: Session) -> Refuse:
+    match session.reason:
+        case "permission_changed" | "manager_stopped" as reason:
+            return Refuse(session, reason, session.message)
+        case _:
+            return Refuse(session, "cannot_start", session.message)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A row of the table: the next state, and the instruction that goes with it."""
+
+    state: State
+    instruction: Callable[[Session], Instruction] | None = None
+
+
+TABLE: Final[Mapping[tuple[State, Event], Step]] = {
+    (State.ADMITTED, Event.TURN): Step(State.STARTING, StartWorker),
+    (State.ADMITTED, Event.START_FAILED): Step(State.ENDED, _refuse),
+    (State.ADMITTED, Event.END): Step(State.ENDED, _refuse),
+    (State.STARTING, Event.STARTED): Step(State.RUNNING, Admit),
+    (State.STARTING, Event.START_FAILED): Step(State.ENDED, _refuse),
+    (State.STARTING, Event.END): Step(State.ENDING, _refuse),
+    (State.RUNNING, Event.END): Step(State.ENDING, Kill),
+    (State.RUNNING, Event.DIED): Step(State.ENDING),
+    (State.RUNNING, Event.EXITED): Step(State.ENDED),
+    (State.ENDING, Event.STARTED): Step(State.ENDING, Kill),
+    (State.ENDING, Event.START_FAILED): Step(State.ENDED),
+    (State.ENDING, Event.DIED): Step(State.ENDING),
+    (State.ENDING, Event.EXITED): Step(State.ENDED),
+}
+
+
+class OpenRefusedError(Exception):
+    """An open that starts nothing."""
+
+    def __init__(self, reason: RefusalReason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Final[RefusalReason] = reason
+
+
+class Sessions:
+    """All sessions of one manager."""
+
+    def __init__(self, grants: Grants, *, max_ends: int = MAX_REMEMBERED_ENDS) -> None:
+        self._grants = grants
+        self._max_ends = max_ends
+        self._last_token = 0
+        self._live: dict[int, Session] = {}
+        self._waiting: deque[Session] = deque()
+        self._unreported: set[int] = set()
+        self._ended: OrderedDict[str, Session] = OrderedDict()
+
+    def live(self) -> list[Session]:
+        """Every session that has not ended, oldest first."""
+        return list(self._live.values())
+
+    def by_token(self, token: int) -> Session | None:
+        """The live session that the template knows under this token."""
+        return self._live.get(token)
+
+    def find(self, session_id: str) -> Session | None:
+        """A session by its id, live or among the last that ended."""
+        if (ended := self._ended.get(session_id)) is not None:
+            return ended
+        return next((session for session in self._live.values() if session.id == session_id), None)
+
+    def matching(self, change: PermissionChange) -> list[Session]:
+        """The live sessions that a change must end."""
+        return [session for session in self._live.values() if matches(change, session.subject)]
+
+    def open(self, request: OpenRequest, now: float) -> Session:
+        """Admit a session; it starts at its turn, see `start_waiting`.
+
+        Raises:
+            OpenRefusedError: the grant does not count.
+        """
+        if not self._grants.is_ours(request.grant):
+            raise OpenRefusedError(
+                "unknown_grant", "the grant is not from this manager, which may have restarted: ask for a new grant"
+            )
+        if self._grants.is_outdated(request.grant, request.snapshot_id):
+            raise OpenRefusedError(
+                "permission_changed",
+                "permissions changed since the grant: ask for a new grant, then decide again what may be read",
+            )
+        self._last_token += 1
+        session = Session(self._last_token, request, now)
+        self._live[session.token] = session
+        self._waiting.append(session)
+        return session
+
+    def start_waiting(self) -> list[Instruction]:
+        """The template takes requests: start as many sessions as it may hold unanswered at once, oldest first."""
+        instructions: list[Instruction] = []
+        while self._waiting and len(self._unreported) < MAX_UNREPORTED_STARTS:
+            session = self._waiting.popleft()
+            if session.state is State.ADMITTED:
+                self._unreported.add(session.token)
+                instructions += self._step(session, Event.TURN)
+        return instructions
+
+    def started(self, session: Session, pid: int) -> list[Instruction]:
+        """The template forked the session's worker."""
+        self._unreported.discard(session.token)
+        session.pid = pid if session.pid is None else session.pid
+        return self._step(session, Event.STARTED)
+
+    def start_failed(self, session: Session, message: str, now: float) -> list[Instruction]:
+        """There is no worker for this session, and none will come."""
+        self._unreported.discard(session.token)
+        if session.pid is not None:
+            return []
+        _decide(session, "crashed", message)
+        return self._step(session, Event.START_FAILED, now)
+
+    def end(self, session: Session, reason: EndReason, message: str, now: float) -> list[Instruction]:
+        """Somebody decided that the session must end."""
+        if (session.state, Event.END) not in TABLE:
+            return []
+        _decide(session, reason, message)
+        return self._step(session, Event.END, now)
+
+    def died(self, session: Session, now: float) -> None:
+        """The worker's exit was observed; its status is not known yet."""
+        if session.pid is not None and session.died_at is None:
+            session.died_at = now
+            self._step(session, Event.DIED)
+
+    def exited(self, session: Session, status: int | None, now: float, *, last_words: str, peak: int | None) -> None:
+        """The worker was reaped with this status (None: nobody knows it); `last_words` is its stderr's tail."""
+        if session.pid is None or session.state is State.ENDED:
+            return
+        session.exit_status, session.last_words, session.peak_rss_bytes = status, last_words, peak
+        if status == _WORKER_REFUSED:
+            _decide(session, "rejected", _refusal(last_words))
+        elif status == _WORKER_DONE:
+            _decide(session, "completed", "")
+        else:
+            _decide(session, "crashed", _describe(status))
+        self._step(session, Event.EXITED, now)
+
+    def _step(self, session: Session, event: Event, now: float = 0.0) -> list[Instruction]:
+        step = TABLE.get((session.state, event))
+        if step is None:
+            return []
+        session.state = step.state
+        if step.state is State.ENDED:
+            self._bury(session, now)
+        return [] if step.instruction is None else [step.instruction(session)]
+
+    def _bury(self, session: Session, now: float) -> None:
+        if session.died_at is None:
+            session.died_at = now
+        del self._live[session.token]
+        self._ended[session.id] = session
+        while len(self._ended) > self._max_ends:
+            self._ended.popitem(last=False)
+
+
+def _decide(session: Session, reason: EndReason, message: str) -> None:
+    if session.reason is None:
+        session.reason, session.message = reason, message
+
+
+def _refusal(last_words: str) -> str:
+    return last_words.strip().rpartition("\n")[2].removeprefix("hintcell-worker: ")
+
+
+def _describe(status: int | None) -> str:
+    if status is None:
+        return "the worker died, and its exit status is not known"
+    if status < 0:
+        return f"the worker was ended by signal {-status}"
+    return f"the worker ended with status {status}"

@@ -149,7 +149,11 @@ class Template:
                         os.close(descriptor)
             status = command.run(
                 Options(
-                    session=True, limit=request.limit, identifier_hints=request.identifier_hints, limits=request.limits
+                    session=request.session,
+                    limit=request.limit,
+                    identifier_hints=request.identifier_hints,
+                    cursor=request.cursor,
+                    limits=request.limits,
                 )
             )
         finally:

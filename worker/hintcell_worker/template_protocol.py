@@ -20,15 +20,19 @@ class Fork(msgspec.Struct, frozen=True, tag="fork", forbid_unknown_fields=True):
 
     Attributes:
         token: the caller's name for this worker, never used twice.
-        limit: candidates in the first page.
+        limit: candidates in the first page; 0 for all of them, outside a session.
         identifier_hints: whether to interleave the ranking of split identifiers.
         limits: what the worker's request may hold.
+        session: whether the worker stays open for continuations.
+        cursor: where a single request's page starts.
     """
 
     token: int
     limit: int
     identifier_hints: bool
     limits: Limits = Limits()
+    session: bool = True
+    cursor: str = ""
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill", forbid_unknown_fields=True):

@@ -4,6 +4,7 @@
 starts nothing, and loads neither NumPy nor scikit-learn.
 """
 
+from hintcell.async_client import AsyncClient, AsyncSession
 from hintcell.client import Client, Session
 from hintcell.conversation import Page
 from hintcell.errors import (
@@ -22,6 +23,7 @@ from hintcell_manager.protocol import (
     EndedSession,
     EndReason,
     Grant,
+    ManagerOptions,
     Memory,
     Status,
     default_directory,
@@ -29,6 +31,8 @@ from hintcell_manager.protocol import (
 from hintcell_worker.protocol import Candidate, Document, Hints
 
 __all__ = [
+    "AsyncClient",
+    "AsyncSession",
     "Candidate",
     "ChangeReport",
     "Client",
@@ -41,6 +45,7 @@ __all__ = [
     "Grant",
     "HintcellError",
     "Hints",
+    "ManagerOptions",
     "ManagerUnavailable",
     "Memory",
     "OpenRefused",

@@ -6,7 +6,6 @@ that was read and its delivery. What the bytes mean is `conversation`'s business
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from hintcell.control import Control
+from hintcell.control import Control, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
     ControlFailed,
@@ -26,7 +25,8 @@ from hintcell.errors import (
     RequestRejected,
     SessionEnded,
 )
-from hintcell.sidecar import Sidecar
+from hintcell.forks import abandon_after_fork
+from hintcell.sidecar import Sidecar, connect
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
@@ -34,7 +34,7 @@ from hintcell_manager.protocol import (
     EndRequest,
     Grant,
     GrantRequest,
-    PermissionChange,
+    ManagerOptions,
     Refused,
     Status,
     StatusRequest,
@@ -45,7 +45,7 @@ from hintcell_worker.protocol import Document, Hints
 OPEN_DEADLINE_S: Final = 45.0
 # 2 MiB of text rank in a tenth of a second; a machine under load is given a minute.
 PAGE_DEADLINE_S: Final = 60.0
-_READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 256 * 1024
 
 
 class Client:
@@ -55,13 +55,18 @@ class Client:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, *, page_deadline_s: float = PAGE_DEADLINE_S
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        options: ManagerOptions | None = None,
+        page_deadline_s: float = PAGE_DEADLINE_S,
     ) -> None:
         """Start a private manager, or connect to a shared one.
 
         Args:
             directory: the shared manager's runtime directory (`hintcell serve --directory`); None starts a manager
                 that serves this client alone and ends with it.
+            options: how the private manager shall run; a shared one has its own.
             page_deadline_s: how long a page may take, from asking for it.
 
         Raises:
@@ -70,14 +75,14 @@ class Client:
         self._owner = os.getpid()
         self._page_deadline_s = page_deadline_s
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._sidecar = Sidecar.start() if directory is None else Sidecar.find(Path(directory))
+        self._sidecar = Sidecar.open(None if directory is None else Path(directory), options)
         self._closed = False
         try:
             self._control = Control(self._sidecar)
         except BaseException:
             self._sidecar.close()
             raise
-        _forget_after_fork(self)
+        abandon_after_fork(self)
 
     @property
     def directory(self) -> Path:
@@ -129,7 +134,7 @@ class Client:
         """
         self._check_usable()
         conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints)
-        connection = self._sidecar.connect()
+        connection = connect(self._sidecar.door)
         try:
             admitted = _knock(connection, conversation)
             session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
@@ -164,9 +169,7 @@ class Client:
             ControlFailed: nothing was given, or a process did not die.
         """
         self._check_usable()
-        change = PermissionChange(
-            principal, None if labels is None else tuple(sorted(set(labels))), snapshot_id, session_id, everyone
-        )
+        change = permission_change(principal, labels, snapshot_id, session_id, everyone=everyone)
         return self._control.ask(change, ChangeReport)
 
     def status(self, *, full_memory: bool = False) -> Status:
@@ -310,7 +313,7 @@ class Session:
         while True:
             self._connection.settimeout(max(0.001, until - time.monotonic()))
             try:
-                data = self._connection.recv(_READ_BYTES)
+                data = self._connection.recv(READ_BYTES)
             except TimeoutError:
                 raise self._too_late() from None
             except OSError as error:
@@ -346,20 +349,19 @@ class Session:
 
     def _ask_why(self) -> SessionEnded:
         try:
-            end = self._client.end_of(self.id)
-        except (ManagerUnavailable, DeadlineExceeded) as error:
-            return SessionEnded("manager_stopped", str(error))
-        except ControlFailed as error:
-            return SessionEnded("crashed", f"the worker hung up, and why is not known: {error}")
-        kind = RequestRejected if end.reason == "rejected" else SessionEnded
-        return kind(end.reason, end.message, exit_status=end.exit_status, stderr_tail=end.stderr_tail)
+            return ended(self._client.end_of(self.id))
+        except (ManagerUnavailable, DeadlineExceeded, ControlFailed) as error:
+            return ended(error)
 
 
-def hung_up(connection: socket.socket) -> bool:
-    """Whether the other process has closed the connection or is dead, also while bytes of it wait to be read."""
-    poller = select.poll()
-    poller.register(connection, select.POLLRDHUP)
-    return bool(poller.poll(0))
+def ended(answer: End | HintcellError) -> SessionEnded:
+    """What to raise for a session whose worker hung up, given the manager's answer or the failure to get one."""
+    if isinstance(answer, ControlFailed):
+        return SessionEnded("crashed", f"the worker hung up, and why is not known: {answer}")
+    if isinstance(answer, HintcellError):
+        return SessionEnded("manager_stopped", str(answer))
+    kind = RequestRejected if answer.reason == "rejected" else SessionEnded
+    return kind(answer.reason, answer.message, exit_status=answer.exit_status, stderr_tail=answer.stderr_tail)
 
 
 def _knock(connection: socket.socket, conversation: Conversation) -> Admitted:
@@ -370,7 +372,7 @@ def _knock(connection: socket.socket, conversation: Conversation) -> Admitted:
     while True:
         connection.settimeout(max(0.001, until - time.monotonic()))
         try:
-            data = connection.recv(_READ_BYTES)
+            data = connection.recv(READ_BYTES)
         except TimeoutError:
             raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
         except OSError as error:
@@ -382,22 +384,3 @@ def _knock(connection: socket.socket, conversation: Conversation) -> Admitted:
             raise OpenRefused(reply.reason, reply.message)
         if isinstance(reply, Admitted):
             return reply
-
-
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_fork_lock = threading.Lock()
-_fork_hook_is_set = False
-
-
-def _forget_after_fork(client: Client) -> None:
-    global _fork_hook_is_set  # noqa: PLW0603 - one hook for the process, set when it is first needed
-    with _fork_lock:
-        _clients.add(client)
-        if not _fork_hook_is_set:
-            os.register_at_fork(after_in_child=_abandon_clients)
-            _fork_hook_is_set = True
-
-
-def _abandon_clients() -> None:
-    for client in list(_clients):
-        client.abandon()

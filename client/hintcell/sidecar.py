@@ -24,6 +24,7 @@ from hintcell_manager.protocol import (
     MAX_DOOR_LINE_BYTES,
     Attach,
     Attached,
+    ManagerOptions,
     Refused,
     door_replies,
     encode_line,
@@ -56,7 +57,21 @@ class Sidecar:
         self._stop = weakref.finalize(self, _stop, presence, process, self.directory, os.getpid())
 
     @classmethod
-    def start(cls) -> Self:
+    def open(cls, directory: Path | None, options: ManagerOptions | None) -> Self:
+        """The manager that serves `directory`, or, without one, a new private manager that runs with `options`.
+
+        Raises:
+            ManagerUnavailable: there is none, or it does not start.
+            ValueError: options are given for a manager that is running already.
+        """
+        if directory is None:
+            return cls.start(options or ManagerOptions())
+        if options is not None:
+            raise ValueError("options are for a private manager: give a shared one its own with `hintcell serve`")
+        return cls.find(directory)
+
+    @classmethod
+    def start(cls, options: ManagerOptions) -> Self:
         """Start a manager that is private to this process.
 
         Raises:
@@ -74,7 +89,7 @@ class Sidecar:
                 process = subprocess.Popen(
                     [
                         *(sys.executable, "-P", "-m", "hintcell_manager", "serve"),
-                        *("--private-to", str(theirs.fileno())),
+                        *("--private-to", str(theirs.fileno()), "--options", msgspec.json.encode(options).decode()),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -110,13 +125,10 @@ class Sidecar:
             raise
         return cls(presence, None, attached)
 
-    def connect(self) -> socket.socket:
-        """A new connection to the session door.
-
-        Raises:
-            ManagerUnavailable: the manager is gone.
-        """
-        return connect(self.directory / DOOR_NAME)
+    @property
+    def door(self) -> Path:
+        """The session door."""
+        return self.directory / DOOR_NAME
 
     @property
     def control_endpoint(self) -> str:

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where = serve.add_mutually_exclusive_group()
     where.add_argument("--directory", type=Path, default=default_directory(), help="where the sockets are")
     where.add_argument("--private-to", type=int, metavar="FD", help="descriptor of a socket to the client to serve")
+    serve.add_argument("--options", default="{}", metavar="JSON", help="protocol.ManagerOptions as JSON")
     flags = parser.parse_args(arguments)
     lifeline = None if flags.private_to is None else socket.socket(fileno=flags.private_to)
     if lifeline is not None:

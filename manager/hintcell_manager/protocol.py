@@ -48,6 +48,39 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """Base of all messages: unknown fields are refused, a tag tells them apart."""
 
 
+class ManagerOptions(_Message, frozen=True, tag="manager_options"):
+    """How a manager runs. None means no limit: nothing expires and nothing is refused unless asked for.
+
+    Attributes:
+        idle_timeout_s: end a session that has been asked for nothing for so long.
+        lifetime_s: end a session so long after it was admitted.
+        ranking_deadline_s: end a session whose worker has not answered its request by then.
+        max_sessions: refuse to open more at once.
+        max_sessions_per_principal: likewise, of one principal.
+        memory_limit_bytes: end a session whose USS exceeds it.
+        memory_budget_bytes: while the USS of all sessions exceeds it, opens wait.
+        open_wait_s: how long an open waits for the budget before it is refused.
+        sample_interval_s: how often each session's RSS is read; PSS and USS are read when RSS has moved.
+        template_max_forks: replace the template after so many workers, so that no hash seed lives forever.
+        template_max_age_s: replace it at this age, if it has forked since.
+        launcher: `template` forks workers from a warm process; `exec` starts each as a fresh interpreter, which
+            takes a second and shares no memory layout.
+    """
+
+    idle_timeout_s: float | None = None
+    lifetime_s: float | None = None
+    ranking_deadline_s: float | None = 60.0
+    max_sessions: int | None = None
+    max_sessions_per_principal: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_budget_bytes: int | None = None
+    open_wait_s: float = 5.0
+    sample_interval_s: float = 1.0
+    template_max_forks: int | None = 5_000
+    template_max_age_s: float | None = 3_600.0
+    launcher: Literal["template", "exec"] = "template"
+
+
 class Grant(_Message, frozen=True, tag="grant"):
     """Proof of when a principal's permissions were asked for; take it before deciding what they may read.
 

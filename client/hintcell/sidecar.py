@@ -20,6 +20,7 @@ from hintcell.errors import ManagerUnavailable, ProtocolViolated
 from hintcell_manager.protocol import (
     CONTROL_NAME,
     DOOR_NAME,
+    EVENTS_NAME,
     LOCK_NAME,
     MAX_DOOR_LINE_BYTES,
     Attach,
@@ -199,7 +200,7 @@ def _stop(presence: socket.socket, process: subprocess.Popen[bytes] | None, dire
         process.kill()
         process.wait()
     # A manager that was killed left them.
-    for name in (DOOR_NAME, CONTROL_NAME, LOCK_NAME):
+    for name in (DOOR_NAME, CONTROL_NAME, EVENTS_NAME, LOCK_NAME):
         (directory / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         directory.rmdir()

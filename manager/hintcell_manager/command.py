@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hintcell_manager.door import answer
-from hintcell_manager.protocol import Refused, default_directory
+from hintcell_manager.protocol import ManagerOptions, Refused, default_directory
 from hintcell_manager.runtime import RuntimeDirectory, RuntimeDirectoryError, private_directory
 from hintcell_manager.service import Service
 
@@ -41,15 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=logging.INFO if lifeline is None else logging.ERROR,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    return run(flags.directory, lifeline)
+    try:
+        options = msgspec.json.decode(flags.options, type=ManagerOptions)
+    except msgspec.MsgspecError as error:
+        parser.error(f"--options: {error}")
+    return run(flags.directory, options, lifeline)
 
 
-def run(directory: Path, lifeline: socket.socket | None) -> int:
+def run(directory: Path, options: ManagerOptions, lifeline: socket.socket | None) -> int:
     """Serve in `directory`, or, with a lifeline, in a directory of the client's own."""
     try:
         place = private_directory() if lifeline else RuntimeDirectory(directory, remove_at_close=False)
         try:
-            asyncio.run(_serve(place, lifeline))
+            asyncio.run(_serve(place, options, lifeline))
         finally:
             place.close()
     except (RuntimeDirectoryError, OSError) as error:
@@ -62,9 +68,9 @@ def run(directory: Path, lifeline: socket.socket | None) -> int:
     return 0
 
 
-async def _serve(place: RuntimeDirectory, lifeline: socket.socket | None) -> None:
+async def _serve(place: RuntimeDirectory, options: ManagerOptions, lifeline: socket.socket | None) -> None:
     loop = asyncio.get_running_loop()
-    service = Service(place, lifeline=lifeline)
+    service = Service(place, options, lifeline=lifeline)
 
     def broken(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         # A manager with a bug must not go on as if it kept its promises: without it, every worker dies.

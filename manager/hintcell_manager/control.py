@@ -1,4 +1,4 @@
-"""The control endpoint: requests and replies over ZeroMQ, each handled on its own.
+"""The control endpoint: requests and replies over ZeroMQ, each handled on its own, and events for who listens.
 
 Covers the socket, decoding and encoding. Requests may overlap: a permission change that waits for a process to
 die holds up nobody.
@@ -14,7 +14,7 @@ import msgspec
 import zmq
 import zmq.asyncio
 
-from hintcell_manager.protocol import ControlReply, ControlRequest, Failure, control_requests, encode
+from hintcell_manager.protocol import ControlReply, ControlRequest, Failure, ManagerEvent, control_requests, encode
 
 # A grant request with every label it may have is a quarter of this.
 MAX_REQUEST_BYTES: Final = 1024 * 1024
@@ -25,8 +25,8 @@ Handle = Callable[[ControlRequest], Awaitable[ControlReply]]
 class ControlEndpoint:
     """Serves control requests until `close`."""
 
-    def __init__(self, path: Path, handle: Handle) -> None:
-        """Listen at `path`.
+    def __init__(self, path: Path, events_path: Path, handle: Handle) -> None:
+        """Listen at `path`, and publish events at `events_path`.
 
         Raises:
             OSError: the socket cannot be made.
@@ -36,8 +36,12 @@ class ControlEndpoint:
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.linger = 0
         self._socket.maxmsgsize = MAX_REQUEST_BYTES
+        # Publishing never waits: a subscriber that is a thousand events behind loses some.
+        self._events = zmq.Context.socket(self._context, zmq.PUB, socket_class=zmq.Socket)
+        self._events.linger = 0
         try:
             self._socket.bind(f"ipc://{path}")
+            self._events.bind(f"ipc://{events_path}")
         except zmq.ZMQError as error:
             self._context.destroy()
             raise OSError(error.errno, f"cannot listen at {path}: {error.strerror}") from error
@@ -50,7 +54,13 @@ class ControlEndpoint:
             task.cancel()
         await asyncio.gather(self._serving, *self._requests, return_exceptions=True)
         self._socket.close()
+        self._events.close()
         self._context.term()
+
+    def publish(self, event: ManagerEvent) -> None:
+        """Send an event to everyone who listens now."""
+        with contextlib.suppress(zmq.ZMQError):  # Nobody can be told: the log still has it.
+            self._events.send(msgspec.json.encode(event), zmq.DONTWAIT)
 
     async def _serve(self) -> None:
         while True:

@@ -1,47 +1,80 @@
-"""The template process as the manager holds it: start it, ask it for workers, hear of their ends, bury it.
+"""What starts workers, as the manager holds it: a template that forks them, or one fresh interpreter for each.
 
-Covers descriptors and packets. Does not cover what a message means for a session.
+Covers processes, descriptors and packets. Does not cover what a message means for a session, or which template
+forks next (`fleet`).
 """
 
 import array
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from hintcell_manager.stderr_tail import StderrTail
-from hintcell_worker.template_protocol import MAX_PACKET_BYTES, Fork, FromTemplate, Kill, from_template
+from hintcell_worker.template_protocol import (
+    MAX_PACKET_BYTES,
+    Exited,
+    Fork,
+    Forked,
+    FromTemplate,
+    Kill,
+    Ready,
+    from_template,
+)
 
 # One thread each: only a process with a single thread forks safely, and a worker has no second core to use.
 _SINGLE_THREADED: Final = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
 )
 
-# A killed process is gone in milliseconds; one that waits for a broken disk may never be.
-BURIAL_DEADLINE_S: Final = 5.0
-_BURIAL_STEP_S: Final = 0.002
+OnMessage = Callable[["Launcher", FromTemplate, list[int]], None]
+OnGone = Callable[["Launcher"], None]
 
 
-class Launcher:
-    """One template process, from its start to its burial.
+class Launcher(Protocol):
+    """Starts workers and tells of their starts and ends, through messages with descriptors.
 
-    `on_message` gets each message with the descriptors that came along; `on_gone` is called once, when the
-    template has closed its side, which it does at its death at the latest.
+    Attributes:
+        pid: its own process; None if it has none.
+        workers: the pid of each of its workers that has not been reported dead, by token; None until it has started.
+        launched: how many workers it was asked for.
     """
 
-    def __init__(
-        self,
-        *,
-        on_message: Callable[[FromTemplate, list[int]], None],
-        on_gone: Callable[[], None],
-    ) -> None:
+    pid: int | None
+    workers: dict[int, int | None]
+    launched: int
+
+    def fork(self, request: Fork, connection: int, stderr: int) -> None:
+        """Ask for a worker on these descriptors, which stay the caller's to close.
+
+        Raises:
+            OSError: no worker can be asked for now.
+        """
+        ...
+
+    def kill_worker(self, token: int) -> None:
+        """Kill a worker of which nobody holds a pidfd."""
+        ...
+
+    def last_words(self) -> str:
+        """The tail of what it wrote to standard error itself."""
+        ...
+
+    def close(self) -> None:
+        """Kill it, and so its workers, and give back its descriptors. It is still to be reaped."""
+        ...
+
+
+class TemplateLauncher:
+    """One template process. `on_gone` is called once, when it has closed its side: at its death at the latest."""
+
+    def __init__(self, on_message: OnMessage, on_gone: OnGone) -> None:
         """Start the template.
 
         Raises:
@@ -50,6 +83,8 @@ class Launcher:
         self._on_message = on_message
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
+        self.workers: dict[int, int | None] = {}
+        self.launched = 0
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.ExitStack() as undo, theirs:
             undo.callback(ours.close)
@@ -71,141 +106,116 @@ class Launcher:
             finally:
                 os.close(stderr)
             undo.pop_all()
+        self.pid: int | None = self._process.pid
+        self._process.returncode = 0  # Reaped by the fleet, never by subprocess.
         self._control = ours
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._receive)
 
-    @property
-    def pid(self) -> int:
-        """The template's process."""
-        return self._process.pid
-
-    @property
     def last_words(self) -> str:
-        """The tail of what the template wrote to standard error."""
-        return self._stderr.text()
+        """As `Launcher.last_words`."""
+        self._stderr.drain()
+        return self._stderr.text().strip()
 
     def fork(self, request: Fork, connection: int, stderr: int) -> None:
-        """Ask for a worker on these descriptors, which stay the caller's to close.
-
-        Raises:
-            OSError: the template takes no requests.
-        """
+        """As `Launcher.fork`."""
         socket.send_fds(self._control, [msgspec.json.encode(request)], [connection, stderr])
+        self.workers[request.token] = None
+        self.launched += 1
 
     def kill_worker(self, token: int) -> None:
-        """Have the template kill a worker, for want of a pidfd.
+        """As `Launcher.kill_worker`; the template is the worker's parent, so the pid cannot be another's."""
+        with contextlib.suppress(OSError):  # It is gone, and took the worker along.
+            self._control.send(msgspec.json.encode(Kill(token)))
 
-        Raises:
-            OSError: the template takes no requests.
-        """
-        self._control.send(msgspec.json.encode(Kill(token)))
-
-    def kill(self) -> None:
-        """Kill the template, and so its workers."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-
-    async def bury(self) -> dict[int, tuple[int, int]]:
-        """Kill the template and reap it and all its workers.
-
-        The manager is a subreaper: orphaned workers become its children. When it has no child left, every
-        worker is dead, also one whose fork was never reported.
-
-        Returns:
-            (exit status or minus the signal's number, peak RSS in bytes) of each worker reaped here, by pid.
-
-        Raises:
-            TimeoutError: some process did not end within BURIAL_DEADLINE_S.
-        """
-        self._loop.remove_reader(self._control)
-        self._control.close()
-        self.kill()
-        reaped: dict[int, tuple[int, int]] = {}
-        async with asyncio.timeout(BURIAL_DEADLINE_S):
-            while _reap_children(reaped):  # noqa: ASYNC110 - orphans become children without an event
-                await asyncio.sleep(_BURIAL_STEP_S)
-        self._process.returncode, _ = reaped.pop(self._process.pid, (-signal.SIGKILL, 0))
+    def close(self) -> None:
+        """As `Launcher.close`."""
+        if self._control.fileno() >= 0:
+            self._loop.remove_reader(self._control)
+            self._control.close()
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, 9)  # Not reaped yet: the pid is still its own.
         self._stderr.drain()
         self._stderr.close()
-        return reaped
 
     def _receive(self) -> None:
-        while True:
+        while self._control.fileno() >= 0:
             try:
-                packet, ancillary, flags, _ = self._control.recvmsg(
+                packet, ancillary, _flags, _ = self._control.recvmsg(
                     MAX_PACKET_BYTES, socket.CMSG_SPACE(array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
                 return
             except ConnectionError:
-                packet, ancillary, flags = b"", [], 0
+                packet, ancillary = b"", []
             if not packet:
                 self._loop.remove_reader(self._control)
-                self._on_gone()
+                self._on_gone(self)
                 return
+            # Of a pidfd that was lost for want of descriptors, MSG_CTRUNC would tell: the template can kill instead.
             descriptors = array.array("i")
             for level, kind, data in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-            del flags  # A lost pidfd is done without: the template can kill, and reports every exit.
-            self._on_message(from_template.decode(packet), descriptors.tolist())
+            message = from_template.decode(packet)
+            if isinstance(message, Forked):
+                self.workers[message.token] = message.pid
+            elif not isinstance(message, Ready):
+                self.workers.pop(message.token, None)
+            self._on_message(self, message, descriptors.tolist())
 
 
-def _reap_children(reaped: dict[int, tuple[int, int]]) -> bool:
-    """Reap every child that is dead, note its status and peak RSS, and tell whether one lives."""
-    while True:
-        try:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-        except ChildProcessError:
-            return False
-        if pid == 0:
-            return True
-        # ru_maxrss is in KiB on Linux (getrusage(2)).
-        reaped[pid] = (os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+class ExecLauncher:
+    """Starts each worker as an interpreter of its own: no shared memory layout, no shared hash seed, a second each."""
 
-
-class WorkerProcess:
-    """One worker as the manager holds it: a pidfd where there is one, and the tail of its standard error."""
-
-    def __init__(self, launcher: Launcher, token: int, stderr: StderrTail) -> None:
-        self._launcher = launcher
-        self._token = token
-        self._stderr = stderr
-        self._pidfd: int | None = None
+    def __init__(self, on_message: OnMessage) -> None:
+        """Be ready at once."""
+        self._on_message = on_message
         self._loop = asyncio.get_running_loop()
-
-    def watch(self, pidfd: int, on_death: Callable[[], None]) -> None:
-        """Own this pidfd and call `on_death` when the process has exited."""
-
-        def died() -> None:
-            self._drop_pidfd()
-            on_death()
-
-        self._pidfd = pidfd
-        self._loop.add_reader(pidfd, died)
-
-    def kill(self) -> None:
-        """Send SIGKILL; a worker that is dead already is left alone, and so is whoever got its pid."""
-        if self._pidfd is None:
-            with contextlib.suppress(OSError):  # The template is gone, and took the worker along.
-                self._launcher.kill_worker(self._token)
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self.pid: int | None = None
+        self.workers: dict[int, int | None] = {}
+        self.launched = 0
+        self._loop.call_soon(on_message, self, Ready(), [])
 
     def last_words(self) -> str:
-        """The tail of the worker's standard error, all of it read if the worker is dead."""
-        self._stderr.drain()
-        return self._stderr.text()
+        """As `Launcher.last_words`: it has no process to say anything."""
+        return ""
+
+    def fork(self, request: Fork, connection: int, stderr: int) -> None:
+        """As `Launcher.fork`."""
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", "hintcell_worker.fresh"),
+                *("--parent", str(os.getpid()), "--request", msgspec.json.encode(request).decode()),
+            ],
+            stdin=connection,
+            stdout=connection,
+            stderr=stderr,
+            env=os.environ | _SINGLE_THREADED,
+            start_new_session=True,
+        )
+        self.launched += 1
+        self.workers[request.token] = process.pid
+        pidfd = os.pidfd_open(process.pid)
+        self._loop.add_reader(pidfd, self._reap, pidfd, request.token, process)
+        self._loop.call_soon(self._on_message, self, Forked(request.token, process.pid), [])
+
+    def kill_worker(self, token: int) -> None:
+        """As `Launcher.kill_worker`; the worker is our own child and not reaped, so the pid is still its own."""
+        if (pid := self.workers.get(token)) is not None:
+            os.kill(pid, 9)
 
     def close(self) -> None:
-        """Give back every descriptor."""
-        self._drop_pidfd()
-        self._stderr.close()
+        """As `Launcher.close`."""
+        for token in list(self.workers):
+            self.kill_worker(token)
 
-    def _drop_pidfd(self) -> None:
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+    def _reap(self, pidfd: int, token: int, process: subprocess.Popen[bytes]) -> None:
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.workers.pop(token, None)
+        # ru_maxrss is in KiB on Linux (getrusage(2)).
+        self._on_message(self, Exited(token, process.returncode, usage.ru_maxrss * 1024), [])

@@ -13,6 +13,7 @@ import msgspec
 
 DOOR_NAME: Final = "door"
 CONTROL_NAME: Final = "control"
+EVENTS_NAME: Final = "events"
 LOCK_NAME: Final = "lock"
 
 # sun_path holds 108 bytes, the last of them NUL (unix(7)).
@@ -39,6 +40,8 @@ RefusalReason = Literal[
     "permission_changed",  # the grant is older than a matching change
     "unknown_grant",  # the grant comes from another manager, or from before its restart
     "cannot_start",  # no worker could be started
+    "too_many_sessions",  # of everyone, or of this principal
+    "memory_budget",  # the sessions that are open use it up
     "bad_request",
     "manager_stopped",
 ]
@@ -139,9 +142,10 @@ class ChangeReport(_Message, frozen=True, tag="change_report"):
 
 
 class StatusRequest(_Message, frozen=True, tag="status_request"):
-    """Asks what the manager holds; with `full_memory` also PSS and USS, which cost more to read."""
+    """Asks what the manager holds; `full_memory` adds PSS and USS, `history` what was seen of each session."""
 
     full_memory: bool = False
+    history: bool = False
 
 
 class Memory(_Message, frozen=True, tag="memory"):
@@ -162,8 +166,29 @@ class Memory(_Message, frozen=True, tag="memory"):
     uss_bytes: int | None = None
 
 
+class Sample(_Message, frozen=True, tag="sample", array_like=True):
+    """One point of a session's history; `uss_bytes` is None where only RSS was read."""
+
+    age_s: float
+    rss_bytes: int
+    uss_bytes: int | None
+
+
 class SessionStatus(_Message, frozen=True, tag="session_status"):
-    """One session that has not ended; `age_s` counts from its admission."""
+    """One session that has not ended.
+
+    Attributes:
+        session_id: its id.
+        state: where it stands, a value of `sessions.State`.
+        principal: of its grant.
+        labels: of its grant.
+        snapshot_id: what it ranks.
+        pid: its worker, once it has one.
+        age_s: since its admission.
+        memory: now.
+        cpu_s: processor time that the worker has used; None if it cannot be read.
+        history: RSS and USS over its life, oldest first, if asked for.
+    """
 
     session_id: str
     state: str
@@ -173,19 +198,72 @@ class SessionStatus(_Message, frozen=True, tag="session_status"):
     pid: int | None
     age_s: float
     memory: Memory
+    cpu_s: float | None = None
+    history: tuple[Sample, ...] = ()
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """What the manager holds now; `template` is None while no template runs."""
+    """What the manager holds now.
+
+    Attributes:
+        instance: the manager's name, new at every start.
+        pid: its process.
+        epoch: how many permission changes it has seen.
+        uptime_s: since its start.
+        options: how it runs.
+        sessions: what has not ended, oldest first.
+        memory: the manager's own.
+        template_pid: the template that forks next; None while none is loaded.
+        template_memory: its memory.
+        retired_templates: templates that only wait for their workers to end.
+        opened: sessions admitted since the start.
+        ended: ends since the start, by reason.
+        refused: refused opens since the start, by reason.
+        recent_ends: how many ended in the last minute, by reason.
+        cpu_s: processor time that the manager has used.
+    """
 
     instance: str
     pid: int
     epoch: int
     uptime_s: float
+    options: ManagerOptions
     sessions: tuple[SessionStatus, ...]
     memory: Memory
     template_pid: int | None = None
     template_memory: Memory | None = None
+    retired_templates: int = 0
+    opened: int = 0
+    ended: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    recent_ends: dict[str, int] = {}
+    cpu_s: float = 0.0
+
+
+class ManagerEvent(_Message, frozen=True, tag="event"):
+    """Something that the manager decided or saw, published as it happens. Never a query, a text or a document's id.
+
+    Attributes:
+        kind: `opened`, `ended`, `refused`, `permission_changed`, or `template`.
+        at: seconds since the epoch, by the manager's clock.
+        session_id: whose, if it is one session's.
+        principal: likewise.
+        reason: of an end or a refusal; what happened to a template.
+        pid: of the worker or template.
+        count: sessions that a permission change ended.
+        took_s: how long it took until they were dead; or how long an ended session had lived.
+        peak_rss_bytes: of an ended session's worker.
+    """
+
+    kind: Literal["opened", "ended", "refused", "permission_changed", "template"]
+    at: float
+    session_id: str | None = None
+    principal: str | None = None
+    reason: str | None = None
+    pid: int | None = None
+    count: int | None = None
+    took_s: float | None = None
+    peak_rss_bytes: int | None = None
 
 
 class EndRequest(_Message, frozen=True, tag="end_request"):
@@ -261,6 +339,7 @@ ControlReply = Grant | ChangeReport | Status | End | Failure
 DoorRequest = OpenRequest | Attach
 DoorReply = Admitted | Refused | Attached
 
+events: Final[msgspec.json.Decoder[ManagerEvent]] = msgspec.json.Decoder(ManagerEvent)
 control_requests: Final[msgspec.json.Decoder[ControlRequest]] = msgspec.json.Decoder(ControlRequest)
 control_replies: Final[msgspec.json.Decoder[ControlReply]] = msgspec.json.Decoder(ControlReply)
 door_requests: Final[msgspec.json.Decoder[DoorRequest]] = msgspec.json.Decoder(DoorRequest)

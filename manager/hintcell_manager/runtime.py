@@ -13,7 +13,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-from hintcell_manager.protocol import CONTROL_NAME, DOOR_NAME, LOCK_NAME, MAX_SOCKET_PATH_BYTES, default_directory
+from hintcell_manager.protocol import (
+    CONTROL_NAME,
+    DOOR_NAME,
+    EVENTS_NAME,
+    LOCK_NAME,
+    MAX_SOCKET_PATH_BYTES,
+    default_directory,
+)
 
 _PRIVATE_PREFIX: Final = "hintcell-private-"
 _LOCKED_WITHIN_S: Final = 60.0
@@ -40,6 +47,7 @@ class RuntimeDirectory:
         self.path: Final = path
         self.door: Final = path / DOOR_NAME
         self.control: Final = path / CONTROL_NAME
+        self.events: Final = path / EVENTS_NAME
         self._remove_at_close = remove_at_close
         longest = max(len(os.fsencode(name)) for name in (self.door, self.control))
         if longest > MAX_SOCKET_PATH_BYTES:

@@ -6,7 +6,6 @@ workers, and stopping. Decides nothing about sessions or grants itself.
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -14,12 +13,13 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from hintcell_manager import memory
 from hintcell_manager.control import ControlEndpoint
 from hintcell_manager.door import Door, answer
+from hintcell_manager.fleet import Fleet, Reaped
 from hintcell_manager.grants import Grants, InvalidRequestError, check_change
-from hintcell_manager.launcher import Launcher, WorkerProcess
+from hintcell_manager.journal import Journal
 from hintcell_manager.linux import become_subreaper
+from hintcell_manager.memory import ProcessReader
 from hintcell_manager.protocol import (
     Admitted,
     Attach,
@@ -33,8 +33,8 @@ from hintcell_manager.protocol import (
     EndReason,
     EndRequest,
     Failure,
-    Grant,
     GrantRequest,
+    ManagerOptions,
     Memory,
     OpenRequest,
     PermissionChange,
@@ -44,6 +44,7 @@ from hintcell_manager.protocol import (
     StatusRequest,
 )
 from hintcell_manager.runtime import RuntimeDirectory
+from hintcell_manager.sampler import SessionSampler
 from hintcell_manager.sessions import (
     Admit,
     Instruction,
@@ -56,10 +57,9 @@ from hintcell_manager.sessions import (
     State,
 )
 from hintcell_manager.stderr_tail import StderrTail
+from hintcell_manager.worker_process import WorkerProcess
 from hintcell_worker.template_protocol import Exited, Fork, Forked, ForkFailed, FromTemplate, Ready
 
-# Loading scikit-learn takes about a second, ten on a machine that is busy with other things.
-TEMPLATE_DEADLINE_S: Final = 30.0
 # A fork takes milliseconds; a template that does not answer for so long is stopped or stuck, and is replaced.
 FORK_DEADLINE_S: Final = 10.0
 # SIGKILL ends a process in milliseconds, unless the kernel is stuck with it: then we say so.
@@ -69,42 +69,52 @@ STATUS_DEADLINE_S: Final = 1.0
 # How long a question about a living session's end may stay open.
 END_QUESTION_DEADLINE_S: Final = 2.0
 
-log = logging.getLogger("hintcell.manager")
-
 
 class _Cell:
     """What the service holds for a live session: its connection until it is admitted, its process, who waits."""
 
-    def __init__(self, connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, session: Session, connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        self.session: Final = session
         self.connection: socket.socket | None = connection
         self.worker: WorkerProcess | None = None
+        self.reader: ProcessReader | None = None
+        self.sampler: Final = SessionSampler(session.admitted_at)
         self.deadline: asyncio.TimerHandle | None = None
-        self.dead: asyncio.Future[None] = loop.create_future()
-        self.ended: asyncio.Future[None] = loop.create_future()
+        self.dead: Final[asyncio.Future[None]] = loop.create_future()
+        self.ended: Final[asyncio.Future[None]] = loop.create_future()
 
 
 class Service:
-    """One manager, from `start` to `stop`."""
+    """One manager, from `start` to the end of `serve_until_stopped`."""
 
-    def __init__(self, directory: RuntimeDirectory, *, lifeline: socket.socket | None = None) -> None:
+    def __init__(
+        self, directory: RuntimeDirectory, options: ManagerOptions, *, lifeline: socket.socket | None = None
+    ) -> None:
         """Prepare a manager.
 
         Args:
             directory: where its sockets will be.
+            options: how it shall run.
             lifeline: a connection to the client that started it, whose end is the manager's end too.
         """
-        self._lifeline = lifeline
         self._directory = directory
+        self._options = options
+        self._lifeline = lifeline
         self._loop = asyncio.get_running_loop()
         self._started_at = time.monotonic()
+        self._reader = ProcessReader(os.getpid())
         self._grants = Grants()
-        self._sessions = Sessions(self._grants)
+        self._sessions = Sessions(self._grants, options)
         self._cells: dict[int, _Cell] = {}
-        self._launcher: Launcher | None = None
-        self._template_is_ready = False
-        self._template_deadline: asyncio.TimerHandle | None = None
-        self._burial: asyncio.Task[None] | None = None
+        self._fleet = Fleet(
+            options,
+            on_ready=self._template_is_ready,
+            on_message=self._template_said,
+            on_buried=self._workers_died,
+            on_failed=self._fail_admitted,
+        )
         self._lifeline_watch: asyncio.Task[None] | None = None
+        self._housekeeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -120,13 +130,14 @@ class Service:
         """
         become_subreaper()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # An inherited "ignore" would lose every exit status.
+        self._control = ControlEndpoint(self._directory.control, self._directory.events, self._handle)
+        self._journal = Journal(self._control.publish)
+        self._fleet.start()
+        self._housekeeping = self._loop.create_task(self._keep_house())
         self._door = Door(self._directory.door, self._visit)
-        self._control = ControlEndpoint(self._directory.control, self._handle)
-        self._start_template()
         if self._lifeline is not None:
             self._lifeline.setblocking(False)
             self._lifeline_watch = self._loop.create_task(self._watch_lifeline(self._lifeline))
-        log.info("serving instance=%s pid=%d", self.instance, os.getpid())
 
     def request_stop(self) -> None:
         """Begin to stop; `serve_until_stopped` does it."""
@@ -136,16 +147,13 @@ class Service:
         """Serve until `request_stop`, then end every session and leave nothing behind."""
         await self._stopping.wait()
         await self._door.close()
-        await self._end(list(self._sessions.live()), "manager_stopped", "the manager was stopped")
-        if self._launcher is not None:
-            self._template_gone(self._launcher)
-        if self._burial is not None:
-            await self._burial
+        await self._end(self._sessions.live(), "manager_stopped", "the manager was stopped")
+        await self._fleet.stop()
+        for task in (self._housekeeping, self._lifeline_watch):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self._control.close()
-        if self._lifeline_watch is not None:
-            self._lifeline_watch.cancel()
-            await asyncio.gather(self._lifeline_watch, return_exceptions=True)
-        log.info("stopped instance=%s", self.instance)
 
     # --- at the door ---
 
@@ -172,13 +180,13 @@ class Service:
         except OpenRefusedError as refusal:
             answer(connection, Refused(refusal.reason, str(refusal)))
             connection.close()
-            log.info("refused reason=%s", refusal.reason)
+            self._journal.open_refused(refusal.reason, request.grant.principal)
             return
-        self._cells[session.token] = _Cell(connection, self._loop)
-        if self._template_is_ready:
+        self._cells[session.token] = _Cell(session, connection, self._loop)
+        if self._fleet.current is None:
+            self._fleet.start()
+        else:
             self._perform(self._sessions.start_waiting())
-        elif self._launcher is None and self._burial is None:
-            self._start_template()
 
     # --- control ---
 
@@ -186,18 +194,15 @@ class Service:
         try:
             match request:
                 case GrantRequest():
-                    return self._grant(request)
+                    return self._grants.grant(request)
                 case PermissionChange():
                     return await self._permission_changed(request)
                 case StatusRequest():
-                    return self._status(full_memory=request.full_memory)
+                    return self._status(request)
                 case EndRequest():
                     return await self._end_of(request.session_id)
         except InvalidRequestError as error:
             return Failure(str(error))
-
-    def _grant(self, request: GrantRequest) -> Grant:
-        return self._grants.grant(request)
 
     async def _permission_changed(self, change: PermissionChange) -> ControlReply:
         check_change(change)
@@ -215,33 +220,43 @@ class Service:
             for session in matching
         )
         took_s = self._now() - arrived
-        log.info("permission_changed epoch=%d ended=%d took_ms=%.1f", epoch, len(ended), took_s * 1000)
+        self._journal.permission_changed(len(ended), took_s)
         return ChangeReport(epoch, ended, took_s)
 
-    def _status(self, *, full_memory: bool) -> Status:
+    def _status(self, request: StatusRequest) -> Status:
         now = self._now()
-        launcher = self._launcher
+        full = request.full_memory
+        template_pids = self._fleet.template_pids()
         return Status(
             instance=self.instance,
             pid=os.getpid(),
             epoch=self._grants.epoch,
-            uptime_s=now - self._started_at,
+            uptime_s=time.monotonic() - self._started_at,
+            options=self._options,
             sessions=tuple(
                 SessionStatus(
-                    session_id=session.id,
-                    state=session.state.value,
-                    principal=session.request.grant.principal,
-                    labels=session.request.grant.labels,
-                    snapshot_id=session.request.snapshot_id,
-                    pid=session.pid,
-                    age_s=now - session.admitted_at,
-                    memory=memory.measure(session.pid, full=full_memory) if session.pid else Memory("gone"),
+                    session_id=cell.session.id,
+                    state=cell.session.state.value,
+                    principal=cell.session.request.grant.principal,
+                    labels=cell.session.request.grant.labels,
+                    snapshot_id=cell.session.request.snapshot_id,
+                    pid=cell.session.pid,
+                    age_s=now - cell.session.admitted_at,
+                    memory=cell.reader.memory(full=full) if cell.reader else Memory("gone"),
+                    cpu_s=cell.reader.cpu_s() if cell.reader else None,
+                    history=tuple(cell.sampler.history) if request.history else (),
                 )
-                for session in self._sessions.live()
+                for cell in self._cells.values()
             ),
-            memory=memory.measure(os.getpid(), full=full_memory),
-            template_pid=launcher.pid if launcher else None,
-            template_memory=memory.measure(launcher.pid, full=full_memory) if launcher else None,
+            memory=self._reader.memory(full=full),
+            template_pid=template_pids[0] if template_pids else None,
+            template_memory=ProcessReader(template_pids[0]).memory(full=full) if template_pids else None,
+            retired_templates=max(0, len(template_pids) - 1),
+            opened=self._journal.opened,
+            ended=dict(self._journal.ended),
+            refused=dict(self._journal.refused),
+            recent_ends=self._journal.recent_ends(),
+            cpu_s=self._reader.cpu_s() or 0.0,
         )
 
     async def _end_of(self, session_id: str) -> ControlReply:
@@ -272,18 +287,18 @@ class Service:
                     self._start_worker(session, cell)
                 case Admit():
                     self._let_go(cell, Admitted(session.id, session.pid or 0))
-                    log.info("opened session=%s pid=%d", session.id, session.pid or 0)
+                    self._journal.session_opened(session)
                 case Refuse():
                     self._let_go(cell, Refused(instruction.reason, instruction.message))
-                    log.info("refused session=%s reason=%s", session.id, instruction.reason)
+                    self._journal.open_refused(instruction.reason, session.request.grant.principal)
                 case Kill():
                     if cell.worker is not None:
                         cell.worker.kill()
             self._settle(session)
 
     def _start_worker(self, session: Session, cell: _Cell) -> None:
-        launcher, connection = self._launcher, cell.connection
-        request = session.request
+        launcher, connection = self._fleet.current, cell.connection
+        request, options = session.request, self._options
         try:
             if launcher is None or connection is None:
                 raise ConnectionError("there is no template")
@@ -291,14 +306,21 @@ class Service:
             tail, stderr = StderrTail.open(self._loop)
             cell.worker = WorkerProcess(launcher, session.token, tail)
             try:
-                launcher.fork(Fork(session.token, request.limit, request.identifier_hints), connection.fileno(), stderr)
+                fork = Fork(
+                    session.token,
+                    request.limit,
+                    request.identifier_hints,
+                    idle_timeout_s=options.idle_timeout_s,
+                    answer_deadline_s=options.ranking_deadline_s,
+                )
+                launcher.fork(fork, connection.fileno(), stderr)
             finally:
                 os.close(stderr)
         except OSError as error:
             message = f"cannot start a worker: {error.strerror or error}"
             self._perform(self._sessions.start_failed(session, message, self._now()))
         else:
-            cell.deadline = self._loop.call_later(FORK_DEADLINE_S, self._replace_template)
+            cell.deadline = self._loop.call_later(FORK_DEADLINE_S, self._fleet.replace, launcher)
 
     def _let_go(self, cell: _Cell, reply: Admitted | Refused) -> None:
         """Answer the visitor and close our end, which must not keep a dead worker's connection open."""
@@ -314,9 +336,12 @@ class Service:
             self._perform(self._sessions.end(session, reason, message, self._now()))
         if waiting:
             await asyncio.wait(waiting, timeout=DEATH_DEADLINE_S)
-        if any(session.pid is None and not session.is_dead for session in sessions):
-            # A template that does not even report a fork takes its unreported workers along.
-            self._replace_template()
+        for session in sessions:
+            cell = self._cells.get(session.token)
+            if cell is not None and cell.worker is not None and session.pid is None and not session.is_dead:
+                # A template that does not even report a fork takes its unreported workers along.
+                self._fleet.replace(cell.worker.launcher)
+        if any(not session.is_dead for session in sessions):
             await asyncio.wait(waiting, timeout=DEATH_DEADLINE_S)
         return [session for session in sessions if not session.is_dead]
 
@@ -339,35 +364,17 @@ class Service:
                 cell.worker.close()
             del self._cells[session.token]
             cell.ended.set_result(None)
-            log.info("ended session=%s reason=%s status=%s", session.id, session.reason, session.exit_status)
+            self._journal.session_ended(session, self._now() - session.admitted_at)
 
     # --- the template and its workers ---
 
-    def _start_template(self) -> None:
-        launcher: Launcher | None = None
-
-        def gone() -> None:
-            if launcher is not None:
-                self._template_gone(launcher)
-
-        try:
-            launcher = Launcher(on_message=self._template_said, on_gone=gone)
-        except OSError as error:
-            self._fail_admitted(f"cannot start the template: {error.strerror}")
-            return
-        self._launcher = launcher
-        self._template_deadline = self._loop.call_later(TEMPLATE_DEADLINE_S, self._replace_template)
+    def _template_is_ready(self) -> None:
+        self._journal.template("ready", self._fleet.template_pids()[0] if self._fleet.template_pids() else None)
+        self._perform(self._sessions.start_waiting())
 
     def _template_said(self, message: FromTemplate, descriptors: list[int]) -> None:
         pidfd = descriptors[0] if descriptors else None
-        if isinstance(message, Ready):
-            self._template_is_ready = True
-            if self._template_deadline is not None:
-                self._template_deadline.cancel()
-            log.info("template ready pid=%d", self._launcher.pid if self._launcher else 0)
-            self._perform(self._sessions.start_waiting())
-            return
-        session = self._sessions.by_token(message.token)
+        session = None if isinstance(message, Ready) else self._sessions.by_token(message.token)
         if session is None:
             if pidfd is not None:
                 os.close(pidfd)
@@ -378,17 +385,17 @@ class Service:
             case ForkFailed():
                 self._perform(self._sessions.start_failed(session, message.message, self._now()))
                 self._settle(session)
-                self._perform(self._sessions.start_waiting())
             case Exited():
                 self._exited(session, message.status, message.peak_rss_bytes)
+        self._perform(self._sessions.start_waiting())
 
     def _forked(self, session: Session, pid: int, pidfd: int | None) -> None:
-        worker = self._cells[session.token].worker
-        if pidfd is not None and worker is not None:
-            worker.watch(pidfd, lambda: self._died(session))
+        cell = self._cells[session.token]
+        cell.reader = ProcessReader(pid)
+        if pidfd is not None and cell.worker is not None:
+            cell.worker.watch(pidfd, lambda: self._died(session))
         self._perform(self._sessions.started(session, pid))
         self._settle(session)
-        self._perform(self._sessions.start_waiting())
 
     def _died(self, session: Session) -> None:
         self._sessions.died(session, self._now())
@@ -403,50 +410,46 @@ class Service:
         self._sessions.exited(session, status, self._now(), last_words=last_words, peak=peak)
         self._settle(session)
 
-    def _replace_template(self) -> None:
-        if self._launcher is not None:
-            log.warning("template pid=%d does not answer: replacing it and its workers", self._launcher.pid)
-            self._template_gone(self._launcher)
-
-    def _template_gone(self, launcher: Launcher) -> None:
-        if launcher is not self._launcher:
-            return
-        was_ready, self._template_is_ready, self._launcher = self._template_is_ready, False, None
-        if self._template_deadline is not None:
-            self._template_deadline.cancel()
-        self._burial = self._loop.create_task(self._bury(launcher, was_ready=was_ready))
-
-    async def _bury(self, launcher: Launcher, *, was_ready: bool) -> None:
-        try:
-            reaped = await launcher.bury()
-        except TimeoutError:
-            # What cannot be seen dead is not called dead: its sessions stay in ENDING.
-            log.warning("template pid=%d or one of its workers does not die", launcher.pid)
-        else:
-            self._everybody_died(reaped)
-        self._burial = None
-        if self._stopping.is_set():
-            return
-        log.warning("template pid=%d is gone", launcher.pid)
-        if was_ready:
-            self._start_template()
-        else:
-            self._fail_admitted(f"the template did not start: {launcher.last_words.strip() or 'it said nothing'}")
-
-    def _everybody_died(self, reaped: dict[int, tuple[int, int]]) -> None:
-        for session in self._sessions.live():
-            if session.state is State.ADMITTED:
+    def _workers_died(self, workers: dict[int, int | None], reaped: Reaped) -> None:
+        for token, pid in workers.items():
+            session = self._sessions.by_token(token)
+            if session is None:
                 continue
             if session.pid is None:
                 self._perform(self._sessions.start_failed(session, "the template died", self._now()))
                 self._settle(session)
             else:
-                self._exited(session, *reaped.get(session.pid, (None, None)))
+                self._exited(session, *reaped.get(pid or 0, (None, None)))
+        self._perform(self._sessions.start_waiting() if self._fleet.current else [])
 
     def _fail_admitted(self, message: str) -> None:
         for session in self._sessions.live():
             if session.state is State.ADMITTED:
                 self._perform(self._sessions.start_failed(session, message, self._now()))
+
+    async def _keep_house(self) -> None:
+        """Look at every session's memory and age, now and then."""
+        while True:
+            await asyncio.sleep(self._options.sample_interval_s)
+            for cell in list(self._cells.values()):
+                with contextlib.suppress(OSError):  # No free descriptor to look with: the next time, perhaps.
+                    self._sample(cell)
+            self._perform(self._sessions.tick(self._now()))
+            if self._fleet.current is not None:
+                self._perform(self._sessions.start_waiting())
+            self._fleet.look_at_age()
+
+    def _sample(self, cell: _Cell) -> None:
+        rss_bytes = cell.reader.rss_bytes() if cell.reader else None
+        if cell.reader is None or rss_bytes is None:
+            return
+        now = self._now()
+        uss_bytes = None
+        if cell.sampler.wants_full(rss_bytes, now):
+            uss_bytes = cell.reader.memory(full=True).uss_bytes
+        cell.sampler.note(rss_bytes, uss_bytes, now)
+        if uss_bytes is not None:
+            self._perform(self._sessions.measured(cell.session, uss_bytes, now))
 
     def _now(self) -> float:
         return self._loop.time()

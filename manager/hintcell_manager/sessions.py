@@ -12,10 +12,13 @@ Rules:
   may come first, and the second may never come if the parent was killed.
 * A session that must end while its fork is under way is killed as soon as its pid is known.
 * Whoever decides an end first gives the reason. Only when nobody did, the exit status tells it.
+* A session starts when the template has a hand free and the memory budget has room. One that was never measured
+  counts with what ranking takes; only memory makes an open wait, and not forever.
 """
 
 import enum
 import secrets
+import signal
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -23,7 +26,8 @@ from typing import Final
 import msgspec
 
 from hintcell_manager.grants import Grants, Subject, matches
-from hintcell_manager.protocol import EndReason, OpenRequest, PermissionChange, RefusalReason
+from hintcell_manager.protocol import EndReason, ManagerOptions, OpenRequest, PermissionChange, RefusalReason
+from hintcell_worker.template_protocol import EXIT_DONE, EXIT_IDLE, EXIT_REFUSED
 
 # How a session ended can be asked for until so many more have ended.
 MAX_REMEMBERED_ENDS: Final = 1_024
@@ -31,8 +35,10 @@ MAX_REMEMBERED_ENDS: Final = 1_024
 # Packets with descriptors that the template has not taken yet fill the socket between: far fewer than it holds.
 MAX_UNREPORTED_STARTS: Final = 16
 
-_WORKER_DONE: Final = 0
-_WORKER_REFUSED: Final = 2  # hintcell_worker.command.EXIT_REFUSED
+# What a session counts for in the memory budget until it is measured: the peak of ranking 2 MiB of text.
+RESERVE_BYTES: Final = 32 * 1024 * 1024
+
+_KILLED_BY_ALARM: Final = -signal.SIGALRM  # The worker's own deadline for its first answer.
 
 
 class State(enum.Enum):
@@ -72,6 +78,7 @@ class Session:
         self.exit_status: int | None = None
         self.last_words = ""
         self.peak_rss_bytes: int | None = None
+        self.uss_bytes: int | None = None
 
     @property
     def subject(self) -> Subject:
@@ -117,6 +124,8 @@ def _refuse(session: Session) -> Refuse:
     match session.reason:
         case "permission_changed" | "manager_stopped" as reason:
             return Refuse(session, reason, session.message)
+        case "memory_limit":  # An end before the start: it waited for the budget in vain.
+            return Refuse(session, "memory_budget", session.message)
         case _:
             return Refuse(session, "cannot_start", session.message)
 
@@ -156,8 +165,11 @@ class OpenRefusedError(Exception):
 class Sessions:
     """All sessions of one manager."""
 
-    def __init__(self, grants: Grants, *, max_ends: int = MAX_REMEMBERED_ENDS) -> None:
+    def __init__(
+        self, grants: Grants, options: ManagerOptions | None = None, *, max_ends: int = MAX_REMEMBERED_ENDS
+    ) -> None:
         self._grants = grants
+        self._options = options or ManagerOptions()
         self._max_ends = max_ends
         self._last_token = 0
         self._live: dict[int, Session] = {}
@@ -187,7 +199,7 @@ class Sessions:
         """Admit a session; it starts at its turn, see `start_waiting`.
 
         Raises:
-            OpenRefusedError: the grant does not count.
+            OpenRefusedError: the grant does not count, or there are too many sessions.
         """
         if not self._grants.is_ours(request.grant):
             raise OpenRefusedError(
@@ -198,6 +210,7 @@ class Sessions:
                 "permission_changed",
                 "permissions changed since the grant: ask for a new grant, then decide again what may be read",
             )
+        self._check_number(request.grant.principal)
         self._last_token += 1
         session = Session(self._last_token, request, now)
         self._live[session.token] = session
@@ -208,11 +221,36 @@ class Sessions:
         """The template takes requests: start as many sessions as it may hold unanswered at once, oldest first."""
         instructions: list[Instruction] = []
         while self._waiting and len(self._unreported) < MAX_UNREPORTED_STARTS:
+            if self._waiting[0].state is State.ADMITTED and not self._has_room():
+                break
             session = self._waiting.popleft()
             if session.state is State.ADMITTED:
                 self._unreported.add(session.token)
                 instructions += self._step(session, Event.TURN)
         return instructions
+
+    def tick(self, now: float) -> list[Instruction]:
+        """Time has passed: end what has lived long enough, and refuse what has waited for memory long enough."""
+        options = self._options
+        instructions: list[Instruction] = []
+        if options.memory_budget_bytes is not None and not self._has_room():
+            for session in list(self._waiting):
+                if session.state is State.ADMITTED and now - session.admitted_at >= options.open_wait_s:
+                    instructions += self.end(session, "memory_limit", self._no_room(), now)
+        if options.lifetime_s is not None:
+            for session in self.live():
+                if now - session.admitted_at >= options.lifetime_s:
+                    message = f"the session reached its lifetime of {options.lifetime_s:g} s"
+                    instructions += self.end(session, "lifetime", message, now)
+        return instructions
+
+    def measured(self, session: Session, uss_bytes: int, now: float) -> list[Instruction]:
+        """The session's USS was read."""
+        session.uss_bytes = uss_bytes
+        limit = self._options.memory_limit_bytes
+        if limit is None or uss_bytes <= limit:
+            return []
+        return self.end(session, "memory_limit", f"its USS of {uss_bytes} bytes exceeds the limit of {limit}", now)
 
     def started(self, session: Session, pid: int) -> list[Instruction]:
         """The template forked the session's worker."""
@@ -246,13 +284,50 @@ class Sessions:
         if session.pid is None or session.state is State.ENDED:
             return
         session.exit_status, session.last_words, session.peak_rss_bytes = status, last_words, peak
-        if status == _WORKER_REFUSED:
+        if status == EXIT_REFUSED:
             _decide(session, "rejected", _refusal(last_words))
-        elif status == _WORKER_DONE:
+        elif status == EXIT_DONE:
             _decide(session, "completed", "")
+        elif status == EXIT_IDLE:
+            _decide(session, "idle_timeout", f"nothing was asked for {self._options.idle_timeout_s} s")
+        elif status == _KILLED_BY_ALARM:
+            _decide(session, "crashed", f"ranking took over {self._options.ranking_deadline_s} s")
         else:
             _decide(session, "crashed", _describe(status))
         self._step(session, Event.EXITED, now)
+
+    def _check_number(self, principal: str) -> None:
+        options = self._options
+        if options.max_sessions is not None and len(self._live) >= options.max_sessions:
+            raise OpenRefusedError(
+                "too_many_sessions", f"{len(self._live)} sessions are open, of {options.max_sessions}: close one first"
+            )
+        if options.max_sessions_per_principal is not None:
+            number = sum(session.request.grant.principal == principal for session in self._live.values())
+            if number >= options.max_sessions_per_principal:
+                raise OpenRefusedError(
+                    "too_many_sessions",
+                    f"this principal has {number} sessions open, of {options.max_sessions_per_principal}: "
+                    "close one first",
+                )
+
+    def used_bytes(self) -> int:
+        """The USS of all sessions that have or await a process, as far as measured, with a reserve for the rest."""
+        return sum(
+            RESERVE_BYTES if session.uss_bytes is None else session.uss_bytes
+            for session in self._live.values()
+            if session.state is not State.ADMITTED
+        )
+
+    def _has_room(self) -> bool:
+        budget = self._options.memory_budget_bytes
+        return budget is None or self.used_bytes() + RESERVE_BYTES <= budget
+
+    def _no_room(self) -> str:
+        return (
+            f"sessions use {self.used_bytes()} bytes of the budget of {self._options.memory_budget_bytes}, "
+            f"and a new one needs up to {RESERVE_BYTES}: close some, or raise the budget"
+        )
 
     def _step(self, session: Session, event: Event, now: float = 0.0) -> list[Instruction]:
         step = TABLE.get((session.state, event))

@@ -5,6 +5,7 @@ The only module of the worker, with the template, that knows Linux.
 
 import ctypes
 import os
+import select
 import signal
 import sys
 from typing import Final
@@ -21,6 +22,10 @@ class OutputError(Exception):
     """The response could not be written, and its reader is not simply gone."""
 
 
+class IdleError(Exception):
+    """Nothing came for as long as the worker was told to wait."""
+
+
 class Streams:
     """The protocol's two ends, moved off descriptors 0 and 1.
 
@@ -28,7 +33,8 @@ class Streams:
     library's output can get between two responses.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, idle_timeout_s: float | None = None) -> None:
+        self._idle_timeout_ms = None if idle_timeout_s is None else max(1, int(idle_timeout_s * 1000))
         try:
             self._input = os.dup(0)
             self._output = os.dup(1)
@@ -44,7 +50,16 @@ class Streams:
         os.close(null)
 
     def read(self) -> bytes:
-        """The next bytes of input; empty at its end, or when the peer is gone."""
+        """The next bytes of input; empty at its end, or when the peer is gone.
+
+        Raises:
+            IdleError: nothing came within the idle timeout.
+        """
+        if self._idle_timeout_ms is not None:
+            arrival = select.poll()
+            arrival.register(self._input, select.POLLIN)
+            if not arrival.poll(self._idle_timeout_ms):
+                raise IdleError
         try:
             return os.read(self._input, _READ_BYTES)
         except ConnectionError:

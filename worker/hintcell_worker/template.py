@@ -23,6 +23,7 @@ from hintcell_worker import command
 from hintcell_worker.conversation import Conversation, Options
 from hintcell_worker.process import die_with_parent
 from hintcell_worker.template_protocol import (
+    EXIT_FAILED,
     MAX_PACKET_BYTES,
     Exited,
     Fork,
@@ -134,11 +135,11 @@ class Template:
                 os.close(pidfd)
 
     def _become_worker(self, request: Fork, connection: int, stderr: int) -> NoReturn:
-        status = command.EXIT_FAILED
+        status = EXIT_FAILED
         try:
             die_with_parent(self._pid)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
                 signal.signal(number, signal.SIG_DFL)
             os.dup2(connection, 0)
             os.dup2(connection, 1)
@@ -147,15 +148,7 @@ class Template:
                 if (descriptor := int(name)) > 2:
                     with contextlib.suppress(OSError):  # The list's own descriptor is closed by now.
                         os.close(descriptor)
-            status = command.run(
-                Options(
-                    session=request.session,
-                    limit=request.limit,
-                    identifier_hints=request.identifier_hints,
-                    cursor=request.cursor,
-                    limits=request.limits,
-                )
-            )
+            status = command.serve_fork(request)
         finally:
             os._exit(status)  # Nothing of the template's may run in a worker: no exit handler, no buffer flushed twice.
 

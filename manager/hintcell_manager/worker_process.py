@@ -1,0 +1,55 @@
+"""One worker as the manager holds it: a pidfd where there is one, and the tail of its standard error."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from hintcell_manager.launcher import Launcher
+from hintcell_manager.stderr_tail import StderrTail
+
+
+class WorkerProcess:
+    """Watches and kills one worker, and never another process that got its pid."""
+
+    def __init__(self, launcher: Launcher, token: int, stderr: StderrTail) -> None:
+        self.launcher = launcher
+        self._token = token
+        self._stderr = stderr
+        self._pidfd: int | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def watch(self, pidfd: int, on_death: Callable[[], None]) -> None:
+        """Own this pidfd and call `on_death` when the process has exited."""
+
+        def died() -> None:
+            self._drop_pidfd()
+            on_death()
+
+        self._pidfd = pidfd
+        self._loop.add_reader(pidfd, died)
+
+    def kill(self) -> None:
+        """Send SIGKILL; a worker that is dead already is left alone."""
+        if self._pidfd is None:
+            self.launcher.kill_worker(self._token)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """The tail of the worker's standard error, all of it read if the worker is dead."""
+        self._stderr.drain()
+        return self._stderr.text()
+
+    def close(self) -> None:
+        """Give back every descriptor."""
+        self._drop_pidfd()
+        self._stderr.close()
+
+    def _drop_pidfd(self) -> None:
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None

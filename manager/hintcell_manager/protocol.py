@@ -56,7 +56,7 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
 
     Attributes:
         idle_timeout_s: end a session that has been asked for nothing for so long.
-        lifetime_s: end a session so long after it was admitted.
+        lifetime_s: end a session so long after its worker started.
         ranking_deadline_s: end a session whose worker has not answered its request by then.
         max_sessions: refuse to open more at once.
         max_sessions_per_principal: likewise, of one principal.

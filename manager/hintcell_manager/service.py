@@ -394,7 +394,7 @@ class Service:
         cell.reader = ProcessReader(pid)
         if pidfd is not None and cell.worker is not None:
             cell.worker.watch(pidfd, lambda: self._died(session))
-        self._perform(self._sessions.started(session, pid))
+        self._perform(self._sessions.started(session, pid, self._now()))
         self._settle(session)
 
     def _died(self, session: Session) -> None:

@@ -72,6 +72,7 @@ class Session:
         self.admitted_at: Final = now
         self.state = State.ADMITTED
         self.pid: int | None = None
+        self.started_at: float | None = None
         self.died_at: float | None = None
         self.reason: EndReason | None = None
         self.message = ""
@@ -239,7 +240,7 @@ class Sessions:
                     instructions += self.end(session, "memory_limit", self._no_room(), now)
         if options.lifetime_s is not None:
             for session in self.live():
-                if now - session.admitted_at >= options.lifetime_s:
+                if session.started_at is not None and now - session.started_at >= options.lifetime_s:
                     message = f"the session reached its lifetime of {options.lifetime_s:g} s"
                     instructions += self.end(session, "lifetime", message, now)
         return instructions
@@ -252,10 +253,11 @@ class Sessions:
             return []
         return self.end(session, "memory_limit", f"its USS of {uss_bytes} bytes exceeds the limit of {limit}", now)
 
-    def started(self, session: Session, pid: int) -> list[Instruction]:
+    def started(self, session: Session, pid: int, now: float) -> list[Instruction]:
         """The template forked the session's worker."""
         self._unreported.discard(session.token)
-        session.pid = pid if session.pid is None else session.pid
+        if session.pid is None:
+            session.pid, session.started_at = pid, now
         return self._step(session, Event.STARTED)
 
     def start_failed(self, session: Session, message: str, now: float) -> list[Instruction]:

@@ -36,6 +36,7 @@ from hintcell_manager.protocol import (
     EndRequest,
     Grant,
     GrantRequest,
+    ManagerEvent,
     ManagerOptions,
     Refused,
     Status,
@@ -83,7 +84,7 @@ class AsyncClient:
             raise HintcellError("a client starts once: make a new AsyncClient")
         # Cancelled, this drops the sidecar that the thread is about to return, and a dropped sidecar stops.
         self._sidecar = await asyncio.to_thread(Sidecar.open, self._directory, self._options)
-        self._control = AsyncControl(self._sidecar)
+        self._control = AsyncControl(self._sidecar.manager)
         abandon_after_fork(self)
 
     @property
@@ -143,9 +144,14 @@ class AsyncClient:
         change = permission_change(principal, labels, snapshot_id, session_id, everyone=everyone)
         return await self._usable()[1].ask(change, ChangeReport)
 
-    async def status(self, *, full_memory: bool = False) -> Status:
+    async def status(self, *, full_memory: bool = False, history: bool = False) -> Status:
         """As `Client.status`."""
-        return await self._usable()[1].ask(StatusRequest(full_memory), Status)
+        return await self._usable()[1].ask(StatusRequest(full_memory, history), Status)
+
+    def events(self) -> AsyncIterator[ManagerEvent]:
+        """As `Client.events`."""
+        sidecar, control = self._usable()
+        return control.listen(sidecar.events_endpoint)
 
     async def end_of(self, session_id: str) -> End:
         """As `Client.end_of`."""

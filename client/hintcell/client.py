@@ -34,6 +34,7 @@ from hintcell_manager.protocol import (
     EndRequest,
     Grant,
     GrantRequest,
+    ManagerEvent,
     ManagerOptions,
     Refused,
     Status,
@@ -78,7 +79,7 @@ class Client:
         self._sidecar = Sidecar.open(None if directory is None else Path(directory), options)
         self._closed = False
         try:
-            self._control = Control(self._sidecar)
+            self._control = Control(self._sidecar.manager)
         except BaseException:
             self._sidecar.close()
             raise
@@ -172,10 +173,26 @@ class Client:
         change = permission_change(principal, labels, snapshot_id, session_id, everyone=everyone)
         return self._control.ask(change, ChangeReport)
 
-    def status(self, *, full_memory: bool = False) -> Status:
-        """The manager's sessions and their memory; `full_memory` adds PSS and USS."""
+    def status(self, *, full_memory: bool = False, history: bool = False) -> Status:
+        """The manager's sessions and their memory.
+
+        Args:
+            full_memory: add PSS and USS, which cost the kernel more.
+            history: add what was seen of each session over its life.
+        """
         self._check_usable()
-        return self._control.ask(StatusRequest(full_memory), Status)
+        return self._control.ask(StatusRequest(full_memory, history), Status)
+
+    def events(self) -> Iterator[ManagerEvent]:
+        """What the manager decides and sees, from now on, until it or this client is gone.
+
+        Who listens a thousand events behind loses some; what `status` counts is complete.
+        """
+        self._check_usable()
+        for event in self._control.listen(self._sidecar.events_endpoint):
+            yield event
+            if self._closed:
+                return
 
     def end_of(self, session_id: str) -> End:
         """How a session ended.

@@ -7,7 +7,7 @@ reply.
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -15,25 +15,59 @@ import zmq
 import zmq.asyncio
 
 from hintcell.errors import ControlFailed, DeadlineExceeded, ManagerUnavailable, ProtocolViolated
-from hintcell.sidecar import Sidecar
-from hintcell_manager.protocol import ControlReply, ControlRequest, Failure, PermissionChange, control_replies, encode
+from hintcell_manager.protocol import (
+    ControlReply,
+    ControlRequest,
+    Failure,
+    ManagerEvent,
+    PermissionChange,
+    control_replies,
+    encode,
+    events,
+)
 
 # Above the manager's own deadlines for the slowest request, which is a change that replaces a stuck template.
 CONTROL_DEADLINE_S: Final = 20.0
 
 # How often an asyncio call looks whether the manager is still there while it waits for its reply.
 _LOOK_S: Final = 0.2
+_HANDSHAKE_FAILED: Final = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 _GONE: Final = "the manager is gone, and its sessions with it: make a new client"
 
 Reply = TypeVar("Reply", bound=ControlReply)
 
 
+class CurveKeys(msgspec.Struct, frozen=True):
+    """Keys for control over TCP: this side's pair, and the manager's public key, each 40 characters of Z85."""
+
+    public: bytes
+    secret: bytes
+    manager: bytes
+
+
+class Manager(msgspec.Struct, frozen=True):
+    """Where a manager takes control requests.
+
+    Attributes:
+        control: its ZeroMQ endpoint.
+        presence: a connection that hangs up when it is gone, if there is one.
+        keys: what it wants to see first, if it is elsewhere.
+    """
+
+    control: str
+    presence: socket.socket | None = None
+    keys: CurveKeys | None = None
+
+
 class Control:
     """Sends control requests to one manager. Thread-safe."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._sidecar = sidecar
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
         self._context = zmq.Context()
+        self._closed = False
 
     def ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         """Send a request and wait for its reply.
@@ -49,30 +83,52 @@ class Control:
         except zmq.ZMQError as error:
             raise ControlFailed(f"cannot make a socket: {error.strerror}") from error
         with asking:
-            asking.linger = 0
-            asking.connect(self._sidecar.control_endpoint)
-            asking.send(encode(request))
             poller = zmq.Poller()
             poller.register(asking, zmq.POLLIN)
-            poller.register(self._sidecar.presence, zmq.POLLIN)
+            if self._manager.presence is not None:
+                poller.register(self._manager.presence, zmq.POLLIN)
+            handshake = asking.get_monitor_socket(_HANDSHAKE_FAILED) if self._manager.keys else None
+            if handshake is not None:
+                poller.register(handshake, zmq.POLLIN)
+            _connect(asking, self._manager)
+            asking.send(encode(request))
             while (left_s := until - time.monotonic()) > 0:
                 ready = dict(poller.poll(int(left_s * 1000) + 1))
                 if asking in ready:
                     return _decode(asking.recv(), reply_type)
+                if handshake in ready:
+                    raise ControlFailed("the manager refused this key, or is not the one that its key names")
                 if ready:  # The manager says nothing on this connection: it has closed it.
                     raise ManagerUnavailable(_GONE)
         raise DeadlineExceeded(f"the manager did not answer within {CONTROL_DEADLINE_S:g} s")
 
+    def listen(self, endpoint: str) -> Iterator[ManagerEvent]:
+        """Yield the events published at `endpoint` until the manager or this object is gone."""
+        with self._context.socket(zmq.SUB) as listening:
+            listening.linger = 0
+            listening.subscribe(b"")
+            listening.connect(endpoint)
+            while not self._closed:
+                try:
+                    arrived = listening.poll(int(_LOOK_S * 1000))
+                except zmq.ContextTerminated:
+                    return
+                if arrived:
+                    yield _event(listening.recv())
+                elif self._manager.presence is not None and hung_up(self._manager.presence):
+                    return
+
     def close(self) -> None:
-        """Give back ZeroMQ's thread and descriptors."""
+        """Give back ZeroMQ's thread and descriptors; a call under way in another thread ends at its next look."""
+        self._closed = True
         self._context.term()
 
 
 class AsyncControl:
     """Sends control requests to one manager, from any event loop."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._sidecar = sidecar
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
         self._context = zmq.asyncio.Context()
 
     async def ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
@@ -82,19 +138,37 @@ class AsyncControl:
         except zmq.ZMQError as error:
             raise ControlFailed(f"cannot make a socket: {error.strerror}") from error
         with asking:
-            asking.linger = 0
-            asking.connect(self._sidecar.control_endpoint)
+            _connect(asking, self._manager)
             await asking.send(encode(request))
             for _ in range(int(CONTROL_DEADLINE_S / _LOOK_S)):
                 if await asking.poll(int(_LOOK_S * 1000)):
                     return _decode(await asking.recv(), reply_type)
-                if hung_up(self._sidecar.presence):
+                if self._manager.presence is not None and hung_up(self._manager.presence):
                     raise ManagerUnavailable(_GONE)
         raise DeadlineExceeded(f"the manager did not answer within {CONTROL_DEADLINE_S:g} s")
+
+    async def listen(self, endpoint: str) -> AsyncIterator[ManagerEvent]:
+        """As `Control.listen`."""
+        with self._context.socket(zmq.SUB) as listening:
+            listening.linger = 0
+            listening.subscribe(b"")
+            listening.connect(endpoint)
+            while not listening.closed:
+                if await listening.poll(int(_LOOK_S * 1000)):
+                    yield _event(await listening.recv())
+                elif self._manager.presence is not None and hung_up(self._manager.presence):
+                    return
 
     def close(self) -> None:
         """Give back ZeroMQ's thread and descriptors."""
         self._context.destroy()
+
+
+def _connect(asking: zmq.Socket[bytes] | zmq.asyncio.Socket, manager: Manager) -> None:
+    asking.linger = 0
+    if (keys := manager.keys) is not None:
+        asking.curve_publickey, asking.curve_secretkey, asking.curve_serverkey = keys.public, keys.secret, keys.manager
+    asking.connect(manager.control)
 
 
 def permission_change(
@@ -115,6 +189,13 @@ def hung_up(connection: socket.socket) -> bool:
     poller = select.poll()
     poller.register(connection, select.POLLRDHUP)
     return bool(poller.poll(0))
+
+
+def _event(body: bytes) -> ManagerEvent:
+    try:
+        return events.decode(body)
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolated(f"the manager's event cannot be read: {error}") from error
 
 
 def _decode(body: bytes, reply_type: type[Reply]) -> Reply:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 import msgspec
 
+from hintcell.control import Manager
 from hintcell.errors import ManagerUnavailable, ProtocolViolated
 from hintcell_manager.protocol import (
     CONTROL_NAME,
@@ -132,9 +133,14 @@ class Sidecar:
         return self.directory / DOOR_NAME
 
     @property
-    def control_endpoint(self) -> str:
-        """ZeroMQ's name of the control endpoint."""
-        return f"ipc://{self.directory / CONTROL_NAME}"
+    def manager(self) -> Manager:
+        """Where it takes control requests."""
+        return Manager(f"ipc://{self.directory / CONTROL_NAME}", self.presence)
+
+    @property
+    def events_endpoint(self) -> str:
+        """ZeroMQ's name of where it publishes events."""
+        return f"ipc://{self.directory / EVENTS_NAME}"
 
     def close(self) -> None:
         """Let the manager go; a private one is stopped and waited for."""

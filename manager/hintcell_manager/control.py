@@ -1,7 +1,7 @@
 """The control endpoint: requests and replies over ZeroMQ, each handled on its own, and events for who listens.
 
-Covers the socket, decoding and encoding. Requests may overlap: a permission change that waits for a process to
-die holds up nobody.
+Covers the sockets in the runtime directory, decoding and encoding. Requests may overlap: a permission change that
+waits for a process to die holds up nobody. Control from elsewhere is `remote`'s business.
 """
 
 import asyncio
@@ -14,37 +14,30 @@ import msgspec
 import zmq
 import zmq.asyncio
 
-from hintcell_manager.protocol import ControlReply, ControlRequest, Failure, ManagerEvent, control_requests, encode
+from hintcell_manager.protocol import (
+    ControlReply,
+    ControlRequest,
+    Failure,
+    ManagerEvent,
+    control_requests,
+    encode,
+)
 
 # A grant request with every label it may have is a quarter of this.
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 
 Handle = Callable[[ControlRequest], Awaitable[ControlReply]]
+# Why the sender with this ZeroMQ user id may not ask for that; None if it may.
+Objection = Callable[[str, ControlRequest], str | None]
 
 
-class ControlEndpoint:
-    """Serves control requests until `close`."""
+class Router:
+    """Answers what arrives at one ROUTER socket, which it owns."""
 
-    def __init__(self, path: Path, events_path: Path, handle: Handle) -> None:
-        """Listen at `path`, and publish events at `events_path`.
-
-        Raises:
-            OSError: the socket cannot be made.
-        """
+    def __init__(self, router: zmq.asyncio.Socket, handle: Handle, *, objection: Objection | None = None) -> None:
+        self._socket = router
         self._handle = handle
-        self._context = zmq.asyncio.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.linger = 0
-        self._socket.maxmsgsize = MAX_REQUEST_BYTES
-        # Publishing never waits: a subscriber that is a thousand events behind loses some.
-        self._events = zmq.Context.socket(self._context, zmq.PUB, socket_class=zmq.Socket)
-        self._events.linger = 0
-        try:
-            self._socket.bind(f"ipc://{path}")
-            self._events.bind(f"ipc://{events_path}")
-        except zmq.ZMQError as error:
-            self._context.destroy()
-            raise OSError(error.errno, f"cannot listen at {path}: {error.strerror}") from error
+        self._objection = objection
         self._requests: set[asyncio.Task[None]] = set()
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
@@ -54,6 +47,55 @@ class ControlEndpoint:
             task.cancel()
         await asyncio.gather(self._serving, *self._requests, return_exceptions=True)
         self._socket.close()
+
+    async def _serve(self) -> None:
+        while True:
+            *address, body = await self._socket.recv_multipart(copy=False)
+            # Only an authenticated connection has a user id.
+            sender = "" if self._objection is None else str(body.get("User-Id"))
+            answer = self._answer([part.bytes for part in address], body.bytes, sender)
+            request = asyncio.get_running_loop().create_task(answer)
+            self._requests.add(request)
+            request.add_done_callback(self._requests.discard)
+
+    async def _answer(self, address: list[bytes], body: bytes, sender: str) -> None:
+        try:
+            request = control_requests.decode(body)
+            objection = self._objection(sender, request) if self._objection else None
+            reply = Failure(objection) if objection else await self._handle(request)
+        except msgspec.MsgspecError as error:
+            reply = Failure(f"the manager did not understand: {error}")
+        except OSError as error:
+            reply = Failure(f"the manager cannot do it now: {error.strerror}")
+        with contextlib.suppress(zmq.ZMQError):  # Whoever asked has left.
+            await self._socket.send_multipart([*address, encode(reply)])  # pyright: ignore[reportUnknownMemberType]
+
+
+class ControlEndpoint:
+    """Serves control requests and publishes events in the runtime directory until `close`."""
+
+    def __init__(self, path: Path, events_path: Path, handle: Handle) -> None:
+        """Listen at `path`, and publish events at `events_path`.
+
+        Raises:
+            OSError: a socket cannot be made.
+        """
+        self._context = zmq.Context()
+        router = zmq.asyncio.Socket(self._context, zmq.ROUTER)
+        # Publishing never waits: a subscriber that is a thousand events behind loses some.
+        self._events = self._context.socket(zmq.PUB)
+        try:
+            bind(router, f"ipc://{path}")
+            self._events.linger = 0
+            self._events.bind(f"ipc://{events_path}")
+        except (zmq.ZMQError, OSError) as error:
+            self._context.destroy(linger=0)
+            raise OSError(error.errno, f"cannot listen in {path.parent}: {error.strerror}") from error
+        self._router = Router(router, handle)
+
+    async def close(self) -> None:
+        """Stop serving and publishing."""
+        await self._router.close()
         self._events.close()
         self._context.term()
 
@@ -62,19 +104,16 @@ class ControlEndpoint:
         with contextlib.suppress(zmq.ZMQError):  # Nobody can be told: the log still has it.
             self._events.send(msgspec.json.encode(event), zmq.DONTWAIT)
 
-    async def _serve(self) -> None:
-        while True:
-            *address, body = await self._socket.recv_multipart()
-            request = asyncio.get_running_loop().create_task(self._answer(address, body))
-            self._requests.add(request)
-            request.add_done_callback(self._requests.discard)
 
-    async def _answer(self, address: list[bytes], body: bytes) -> None:
-        try:
-            reply = await self._handle(control_requests.decode(body))
-        except msgspec.MsgspecError as error:
-            reply = Failure(f"the manager did not understand: {error}")
-        except OSError as error:
-            reply = Failure(f"the manager cannot do it now: {error.strerror}")
-        with contextlib.suppress(zmq.ZMQError):  # Whoever asked has left.
-            await self._socket.send_multipart([*address, encode(reply)])  # pyright: ignore[reportUnknownMemberType]
+def bind(router: zmq.asyncio.Socket, endpoint: str) -> None:
+    """Make a ROUTER socket listen, with the limits that every control socket has.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+    router.linger = 0
+    router.maxmsgsize = MAX_REQUEST_BYTES
+    try:
+        router.bind(endpoint)
+    except zmq.ZMQError as error:
+        raise OSError(error.errno, error.strerror) from error

@@ -186,6 +186,7 @@ class SessionStatus(_Message, frozen=True, tag="session_status"):
         pid: its worker, once it has one.
         age_s: since its admission.
         memory: now.
+        uss_bytes: the worker's USS when the sampler last read it.
         cpu_s: processor time that the worker has used; None if it cannot be read.
         history: RSS and USS over its life, oldest first, if asked for.
     """
@@ -198,6 +199,7 @@ class SessionStatus(_Message, frozen=True, tag="session_status"):
     pid: int | None
     age_s: float
     memory: Memory
+    uss_bytes: int | None = None
     cpu_s: float | None = None
     history: tuple[Sample, ...] = ()
 

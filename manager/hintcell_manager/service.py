@@ -130,7 +130,7 @@ class Service:
         """
         become_subreaper()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # An inherited "ignore" would lose every exit status.
-        self._control = ControlEndpoint(self._directory.control, self._directory.events, self._handle)
+        self._control = ControlEndpoint(self._directory.control, self._directory.events, self.handle)
         self._journal = Journal(self._control.publish)
         self._fleet.start()
         self._housekeeping = self._loop.create_task(self._keep_house())
@@ -190,7 +190,8 @@ class Service:
 
     # --- control ---
 
-    async def _handle(self, request: ControlRequest) -> ControlReply:
+    async def handle(self, request: ControlRequest) -> ControlReply:
+        """Answer a control request, from wherever it came."""
         try:
             match request:
                 case GrantRequest():
@@ -198,7 +199,7 @@ class Service:
                 case PermissionChange():
                     return await self._permission_changed(request)
                 case StatusRequest():
-                    return self._status(request)
+                    return self.status(request)
                 case EndRequest():
                     return await self._end_of(request.session_id)
         except InvalidRequestError as error:
@@ -223,7 +224,8 @@ class Service:
         self._journal.permission_changed(len(ended), took_s)
         return ChangeReport(epoch, ended, took_s)
 
-    def _status(self, request: StatusRequest) -> Status:
+    def status(self, request: StatusRequest) -> Status:
+        """What the manager holds now."""
         now = self._now()
         full = request.full_memory
         template_pids = self._fleet.template_pids()
@@ -243,6 +245,7 @@ class Service:
                     pid=cell.session.pid,
                     age_s=now - cell.session.admitted_at,
                     memory=cell.reader.memory(full=full) if cell.reader else Memory("gone"),
+                    uss_bytes=cell.session.uss_bytes,
                     cpu_s=cell.reader.cpu_s() if cell.reader else None,
                     history=tuple(cell.sampler.history) if request.history else (),
                 )

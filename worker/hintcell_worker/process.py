@@ -4,6 +4,7 @@ The only module of the worker, with the template, that knows Linux.
 """
 
 import ctypes
+import fcntl
 import os
 import select
 import signal
@@ -36,8 +37,9 @@ class Streams:
     def __init__(self, *, idle_timeout_s: float | None = None) -> None:
         self._idle_timeout_ms = None if idle_timeout_s is None else max(1, int(idle_timeout_s * 1000))
         try:
-            self._input = os.dup(0)
-            self._output = os.dup(1)
+            # Not os.dup, which would take descriptor 2 if standard error is closed, and stray prints with it.
+            self._input = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
+            self._output = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
         except OSError as error:
             raise RequestError(f"standard input and output must both be open: {error.strerror}") from error
         null = os.open(os.devnull, os.O_RDWR)

@@ -1,0 +1,63 @@
+# `make demo` and `make test` need make, Python 3.11 or later with its venv module, and a package index that pip can
+# reach; everything else goes into .venv. `make PYTHON=python3.13 test` chooses the interpreter that .venv is made with.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Two installs, so that the demo does not wait for development tools: a stamp is renewed when what it was made from changes.
+RUNTIME := $(VENV)/stamp-runtime
+DEV := $(VENV)/stamp-dev
+
+# The same versions in what is installed and in the isolated environment that builds the package. Old pips read the
+# first variable for both; new ones read the second for the build.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+	$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(RUNTIME) ## show what hintcell does, on texts of its own
+	@$(BIN)/python -m bench.demo
+
+test: check ## every check, then the tests
+	$(BIN)/pytest -n auto
+
+check: $(DEV) ## lint, format, types and the contracts between the packages; no tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-logo
+
+format: $(DEV) ## put the code into its one format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## remove .venv, caches and built files; results of benchmarks stay
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist site
+	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUNTIME): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing hintcell into $(VENV) (the first time about a minute)"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing hintcell and its development tools into $(VENV) (the first time about a minute)"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(RUNTIME) $@
+
+# pip is what venv installs last: without it the environment is missing, or was left half made.
+$(BIN)/pip:
+	@command -v "$(PYTHON)" >/dev/null || \
+		{ echo "There is no $(PYTHON): install Python 3.11 or later, or name it with PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is `"$(PYTHON)" --version 2>&1`: hintcell needs 3.11 or later; name one with PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear $(VENV)

@@ -1,0 +1,233 @@
+"""Catalogs as their users see them: every file is in them or counted, and they always fit a request."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hintcell.catalog import Catalog, CatalogError, Reason, build_from_directory, build_from_packages
+from hintcell.catalog.files import MAX_FILE_BYTES
+from hintcell_worker.protocol import Document, Limits, Request, decode_request
+from tests.client.catalog.conftest import Tree
+
+_GOOD = "def f():\n    return 1\n"
+
+
+def _ids(catalog: Catalog) -> list[str]:
+    return [document.id for document in catalog.documents]
+
+
+def test_a_catalog_holds_each_function_under_its_path_line_and_name(tree: Tree) -> None:
+    root = tree({"b.py": _GOOD, "a/c.py": "import x\nclass A:\n    @x\n    def m(self): pass\n"})
+    catalog = build_from_directory(root)
+    assert catalog.documents == (
+        Document("a/c.py:4:A.m", "    @x\n    def m(self): pass"),
+        Document("b.py:1:f", "def f():\n    return 1"),
+    )
+    assert catalog.left_out == {}
+    assert catalog.text_bytes == sum(len(document.text) for document in catalog.documents)
+
+
+def test_the_standard_library_gives_texts_equal_to_the_source_lines_and_a_request_that_is_accepted() -> None:
+    catalog = build_from_packages(["email", "json"])
+    folder = Path(os.__file__).parent
+    for document in catalog.documents:
+        path, line, name = document.id.split(":")
+        lines = (folder / path).read_bytes().decode().splitlines()
+        text = document.text.splitlines()
+        definition = int(line) - 1
+        first = max(start for start in range(definition + 1) if lines[start] == text[0])
+        assert lines[first : first + len(text)] == text
+        assert f"def {name.rpartition('.')[2]}" in lines[definition]
+    request = Request(catalog.snapshot_id, "x" * 8192, list(catalog.documents))
+    decode_request(msgspec.json.encode(request), Limits(), identifier_hints=False)
+
+
+def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
+    root = tree(
+        {
+            "good.py": _GOOD,
+            "binary.py": b"\x7fELF\x02\x01\x01\x00\x00\xff",
+            "null.py": b"def f(): pass\x00",
+            "syntax.py": "def f(:\n",
+            "python2.py": "print 'x'\n",
+            "nested.py": "x = " + "-" * 100_000 + "1\n",
+            "escape.py": "def f(): return '\\d'\n",
+            "latin.py": b"def f(): return '\xe9'\n",
+            "mark.py": b"\xef\xbb\xbfdef f(): pass\r\n",
+            "empty.py": "",
+            "constants.py": "x = 1\n",
+            "large.py": b"#" * (MAX_FILE_BYTES + 1),
+            os.fsdecode(b"caf\xe9.py"): _GOOD,
+            "line\nbreak.py": _GOOD,
+        }
+    )
+    os.mkfifo(root / "pipe.py")
+    (root / "link.py").symlink_to("good.py")
+    (root / "loop.py").symlink_to("loop.py")
+    (root / "folder.py").mkdir()
+    catalog = build_from_directory(root)
+    assert _ids(catalog) == [
+        r"caf\xe9.py:1:f",
+        "escape.py:1:f",
+        "good.py:1:f",
+        "latin.py:1:f",
+        r"line\nbreak.py:1:f",
+        "mark.py:1:f",
+    ]
+    assert catalog.left_out == {
+        Reason.UNREADABLE_FILES: 1,
+        Reason.LINKS: 2,
+        Reason.LARGE_FILES: 1,
+        Reason.INVALID_FILES: 5,
+        Reason.EMPTY_FILES: 2,
+    }
+
+
+def test_an_unreadable_file_is_counted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tree({"a.py": _GOOD, "b.py": _GOOD})
+    opening = os.open
+
+    def refusing(path: str, flags: int) -> int:
+        if path.endswith("a.py"):
+            raise PermissionError(13, "Permission denied", path)
+        return opening(path, flags)
+
+    monkeypatch.setattr("hintcell.catalog.files.os.open", refusing)
+    catalog = build_from_directory(root)
+    assert _ids(catalog) == ["b.py:1:f"]
+    assert catalog.left_out == {Reason.UNREADABLE_FILES: 1}
+
+
+def test_ids_too_long_are_cut_and_what_cannot_be_told_apart_is_counted(tree: Tree) -> None:
+    deep = "d" * 60 + "/" + "e" * 60
+    root = tree(
+        {
+            f"a/{deep}/m.py": _GOOD,
+            f"b/{deep}/m.py": _GOOD + "\ndef g(): pass\n",
+            "n" * 130 + ".py": _GOOD,
+            r"same\xff.py": _GOOD,
+            os.fsdecode(b"same\xff.py"): _GOOD,
+        }
+    )
+    catalog = build_from_directory(root)
+    cut = "…/" + "e" * 60 + "/m.py"
+    assert sorted(_ids(catalog)) == sorted([f"{cut}:1:f", f"{cut}:4:g", r"same\xff.py:1:f"])
+    assert catalog.left_out == {Reason.LONG_IDS: 1, Reason.TAKEN_IDS: 2}
+
+
+def test_a_snapshot_id_changes_with_ids_and_texts_and_with_nothing_else(tree: Tree) -> None:
+    root = tree({"a.py": _GOOD, "b.py": _GOOD})
+    first = build_from_directory(root)
+    assert build_from_directory(f"{root}/") == first
+    tree({"c.py": "", "b.py": _GOOD + "\n# a remark\n"})
+    assert build_from_directory(root).snapshot_id == first.snapshot_id
+    (root / "b.py").rename(root / "d.py")
+    renamed = build_from_directory(root)
+    tree({"d.py": _GOOD.replace("1", "2")})
+    changed = build_from_directory(root)
+    assert len({first.snapshot_id, renamed.snapshot_id, changed.snapshot_id}) == 3
+    assert all(len(catalog.snapshot_id.encode()) == 39 for catalog in (first, renamed, changed))
+
+
+def test_a_catalog_at_each_limit_is_built_and_one_over_it_refused(tree: Tree) -> None:
+    root = tree({f"m{number}.py": _GOOD for number in range(10)})
+    text_bytes = 10 * len(_GOOD.strip())
+    assert len(build_from_directory(root, limits=Limits(10, text_bytes)).documents) == 10
+    with pytest.raises(CatalogError, match=r"10 functions \(1 over the limit of 9\); choose a smaller folder, "):
+        build_from_directory(root, limits=Limits(9, text_bytes))
+    with pytest.raises(CatalogError, match=rf"{text_bytes} bytes of text \(1 over the limit of {text_bytes - 1}\)"):
+        build_from_directory(root, limits=Limits(10, text_bytes - 1))
+
+
+def test_what_fits_is_taken_and_the_rest_is_counted(tree: Tree) -> None:
+    root = tree({f"m{number}.py": "def a(): pass\ndef b(): pass\n" for number in range(5)})
+    catalog = build_from_directory(root, limits=Limits(7), fit=True)
+    assert _ids(catalog) == [
+        *("m0.py:1:a", "m0.py:2:b", "m1.py:1:a", "m1.py:2:b", "m2.py:1:a", "m3.py:1:a", "m4.py:1:a"),
+    ]
+    assert catalog.left_out == {Reason.OVER_LIMITS: 3}
+    assert build_from_directory(root, limits=Limits(10), fit=True) == build_from_directory(root)
+
+
+def test_packages_take_turns_and_keep_the_order_in_which_they_were_named() -> None:
+    catalog = build_from_packages(["http", "email", "bisect"], limits=Limits(60), fit=True)
+    counts = Counter(document.id.split("/")[0].split(".")[0] for document in catalog.documents)
+    assert list(counts) == ["http", "email", "bisect"]
+    assert counts["bisect"] == 4
+    assert abs(counts["http"] - counts["email"]) <= 1
+    assert sum(counts.values()) == 60
+
+
+def test_a_part_named_beside_its_package_is_taken_once() -> None:
+    assert build_from_packages(["email.mime", "email"]) == build_from_packages(["email", "email", "email.mime"])
+    with pytest.raises(CatalogError, match="'email.nowhere'"):
+        build_from_packages(["email", "email.nowhere"])
+
+
+def test_one_name_may_stand_for_a_list_of_one() -> None:
+    assert build_from_packages("bisect") == build_from_packages(["bisect"])
+
+
+def test_progress_goes_from_none_to_all_files(tree: Tree) -> None:
+    root = tree({"a.py": _GOOD, "b.py": "def f(:", "c.py": ""})
+    seen: list[tuple[int, int]] = []
+    build_from_directory(root, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_nothing_found_is_an_error_that_says_what_was_left_out(tree: Tree) -> None:
+    root = tree({"a.py": "def f(:", "b.py": "", "tests/c.py": _GOOD})
+    with pytest.raises(CatalogError) as refusal:
+        build_from_directory(root, include_tests=False)
+    assert str(refusal.value) == (
+        f"no Python function to take below '{root}' "
+        "(test files: 1, files without valid source: 1, files without functions: 1): look in another place"
+    )
+    with pytest.raises(CatalogError, match="functions over the limits: 1"):
+        build_from_directory(root / "tests", limits=Limits(max_text_bytes=3), fit=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere", r"^there is no folder '.*nowhere': check the path$"),
+        ("a.py", r"^'.*a\.py' is not a folder: name the folder that holds the source$"),
+        ("a\0b", r"^the folder '.*' cannot be listed \(.*embedded null.*\): check its permissions$"),
+        ("n" * 300, r"^the folder '.*' cannot be listed \(File name too long\): check its permissions$"),
+        ("line\nbreak", r"^there is no folder '.*line\\nbreak': check the path$"),
+    ],
+)
+def test_a_root_that_cannot_be_listed_is_an_error_of_one_line(tree: Tree, name: str, message: str) -> None:
+    root = tree({"a.py": _GOOD})
+    with pytest.raises(CatalogError, match=message):
+        build_from_directory(root / name)
+
+
+def test_no_name_at_all_is_an_error() -> None:
+    with pytest.raises(CatalogError, match="name at least one"):
+        build_from_packages([])
+
+
+def test_nothing_is_logged_or_printed(
+    tree: Tree, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    build_from_directory(tree({"a.py": _GOOD, "b.py": "def f(:", "c.py": "def f(): return '\\d'"}))
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+
+
+def test_building_loads_no_package_that_it_reads_and_no_scientific_library() -> None:
+    code = (
+        "import sys\n"
+        "from hintcell.catalog import build_from_packages\n"
+        "build_from_packages(['numpy.fft', 'scipy.fft', 'sklearn.tree', 'wave'])\n"
+        "assert not {'numpy', 'scipy', 'sklearn', 'wave'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)

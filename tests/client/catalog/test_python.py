@@ -1,0 +1,122 @@
+"""Which functions a source file has, with exactly its lines; and that no bytes lead to a traceback."""
+
+import threading
+import warnings
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hintcell.catalog.python import Function, InvalidSourceError, functions_of
+from tests.client.catalog.sources import Module, modules
+
+
+@given(modules())
+def test_functions_are_those_at_module_and_class_level_with_exactly_their_lines(module: Module) -> None:
+    assert functions_of(module.text.encode()) == module.expected()
+
+
+@given(modules())
+def test_a_byte_order_mark_and_the_declared_encoding_change_no_function(module: Module) -> None:
+    expected = functions_of(module.text.encode())
+    assert functions_of(b"\xef\xbb\xbf" + module.text.encode()) == expected
+    declared = "# -*- coding: utf-7 -*-" + module.line_break + module.text
+    if module.line_break != "\r":  # where Python looks for a declaration, a bare return does not end a line
+        assert [(line - 1, name, text) for line, name, text in functions_of(declared.encode("utf-7"))] == expected
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+@example(b"")
+@example(b"\xff\xfe")
+@example(b"\x7fELF\x02\x01\x01\x00\x00")
+@example(b"def f(): pass\x00")
+@example(b"\xef\xbb\xbf# coding: latin-1\ndef f(): pass")
+@example(b"# coding: no-such-encoding\ndef f(): pass")
+@example(b"# coding: rot13\ndef f(): pass")
+@example(b"# coding: idna\ndef f(): pass")
+@example(b"# coding: undefined\ndef f(): pass")
+@example(b"# coding: unicode_escape\n'\\udc80'\ndef f(): pass")
+@example(b"# coding: utf-16\ndef f(): pass")
+@example(b"x = " + b"1" * 5000)
+@example(b"\n".join(b" " * depth + b"if x:" for depth in range(200)))
+def test_any_bytes_give_functions_or_invalid_source(source: bytes) -> None:
+    try:
+        functions = functions_of(source)
+    except InvalidSourceError:
+        return
+    for function in functions:
+        assert function.name
+        assert function.text.encode()
+
+
+@pytest.mark.parametrize("line_before", [b"", b"#!/usr/bin/python\n", b"# caf\xe9\n"])
+def test_an_unknown_encoding_is_invalid_source(line_before: bytes) -> None:
+    with pytest.raises(InvalidSourceError):
+        functions_of(line_before + b"# coding: no-such-encoding\ndef f(): pass\n")
+
+
+@pytest.mark.parametrize("source", ["(" * 100_000, "-" * 100_000 + "1", "a" + ".a" * 100_000, "a" + "()" * 100_000])
+def test_nesting_deeper_than_the_parser_can_go_is_invalid_source(source: str) -> None:
+    with pytest.raises(InvalidSourceError):
+        functions_of(source.encode())
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (b"def f(): return 'gr\xc3\xb6\xc3\x9fe'", "def f(): return 'größe'"),
+        (b"def f(): return 'gr\xf6\xdfe'", "def f(): return 'gr\ufffd\ufffde'"),
+        (b"'caf\xe9'\ndef f(): return '\xe9'", "def f(): return '\ufffd'"),
+        (b"\xef\xbb\xbf'caf\xe9'\ndef f(): return '\xe9'", "def f(): return '\ufffd'"),
+        (b"# encodings: \xe9\ndef f(): return '\xe9'", "def f(): return '\ufffd'"),
+        (b"# coding: latin-1\ndef f(): return 'gr\xf6\xdfe'", "def f(): return 'größe'"),
+        (b"#!/usr/bin/python\n# vim: fileencoding=cp1252\ndef f(): return '\x80'", "def f(): return '€'"),
+        (b"# coding: shift_jis\ndef f(): return '\x83\x5c'", "def f(): return 'ソ'"),
+        (b"# coding: ascii\ndef f(): return '\xe9'", "def f(): return '\ufffd'"),
+    ],
+)
+def test_texts_are_decoded_as_declared_and_else_as_utf8_with_replacement(source: bytes, text: str) -> None:
+    assert [function.text for function in functions_of(source)] == [text]
+
+
+def test_names_hold_every_enclosing_class_and_no_function() -> None:
+    source = """
+class A:
+    def a(self):
+        def inner(): ...
+        class Local:
+            def method(self): ...
+    class B:
+        async def b(self): ...
+        @property
+        def c(self): ...
+        @c.setter
+        def c(self, value): ...
+"""
+    assert [(function.line, function.name) for function in functions_of(source.encode())] == [
+        (3, "A.a"),
+        (8, "A.B.b"),
+        (10, "A.B.c"),
+        (12, "A.B.c"),
+    ]
+
+
+def test_warnings_about_the_code_are_silent_and_the_filters_stay_as_they_were() -> None:
+    before = list(warnings.filters)
+    source = b"def f(): return '\\d', 1is 2"  # an error under this project's pytest settings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert functions_of(source) == [Function(1, "f", source.decode())]
+    assert caught == []
+    assert warnings.filters == before
+
+
+def test_parsing_in_several_threads_leaves_the_filters_as_they_were() -> None:
+    before = list(warnings.filters)
+    source = b"def f(): return '\\d'\n" * 200
+    threads = [threading.Thread(target=lambda: [functions_of(source) for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before

@@ -37,12 +37,13 @@ class Streams:
     def __init__(self, *, idle_timeout_s: float | None = None) -> None:
         self._idle_timeout_ms = None if idle_timeout_s is None else max(1, int(idle_timeout_s * 1000))
         try:
-            # Not os.dup, which would take descriptor 2 if standard error is closed, and stray prints with it.
-            self._input = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-            self._output = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+            self._input = _above_standard_error(0)
+            self._output = _above_standard_error(1)
         except OSError as error:
             raise RequestError(f"standard input and output must both be open: {error.strerror}") from error
-        null = os.open(os.devnull, os.O_RDWR)
+        lowest = os.open(os.devnull, os.O_RDWR)
+        null = _above_standard_error(lowest)
+        os.close(lowest)
         os.dup2(null, 0)
         try:
             os.dup2(2, 1)
@@ -78,6 +79,11 @@ class Streams:
         except OSError as error:
             raise OutputError(f"cannot write the response: {error.strerror}") from error
         return True
+
+
+def _above_standard_error(descriptor: int) -> int:
+    """A copy that is none of the three standard ones, also when one of those is closed and would be taken first."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def give_back_freed_memory() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from hintcell.client import OPEN_DEADLINE_S, PAGE_DEADLINE_S, READ_BYTES, ended
-from hintcell.control import AsyncControl, hung_up, permission_change
+from hintcell.control import AsyncControl, as_labels, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
     ControlFailed,
@@ -27,8 +27,7 @@ from hintcell.errors import (
     OpenRefused,
     SessionEnded,
 )
-from hintcell.forks import abandon_after_fork
-from hintcell.sidecar import Sidecar
+from hintcell.sidecar import Sidecar, new_socket
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
@@ -85,7 +84,6 @@ class AsyncClient:
         # Cancelled, this drops the sidecar that the thread is about to return, and a dropped sidecar stops.
         self._sidecar = await asyncio.to_thread(Sidecar.open, self._directory, self._options)
         self._control = AsyncControl(self._sidecar.manager)
-        abandon_after_fork(self)
 
     @property
     def directory(self) -> Path:
@@ -99,7 +97,7 @@ class AsyncClient:
 
     async def grant(self, principal: str, labels: Sequence[str] = ()) -> Grant:
         """As `Client.grant`."""
-        return await self._usable()[1].ask(GrantRequest(principal, tuple(labels)), Grant)
+        return await self._usable()[1].ask(GrantRequest(principal, as_labels(labels)), Grant)
 
     async def open(
         self,
@@ -115,7 +113,7 @@ class AsyncClient:
         """As `Client.open`."""
         sidecar, _ = self._usable()
         conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = new_socket()
         connection.setblocking(False)
         try:
             try:
@@ -125,6 +123,8 @@ class AsyncClient:
                 raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
             session = AsyncSession(self, connection, conversation, admitted, limit, self._page_deadline_s)
             self._sessions.add(session)
+            if self._closed:  # By another task, which did not know this session yet.
+                await session.close()
             await session.begin(query, documents, hints)
         except BaseException:
             connection.close()
@@ -159,7 +159,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close every session, and stop the manager if it is private."""
-        if self._closed or self._owner != os.getpid():
+        if self._closed or self.is_of_parent:
             return
         self._closed = True
         for session in list(self._sessions):
@@ -176,16 +176,18 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def abandon(self) -> None:
-        """Close the copies of descriptors that a forked child got (called by the fork hook)."""
-        if self._sidecar is not None:
-            self._sidecar.abandon()
-        for session in list(self._sessions):
-            session.abandon()
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process is a forked child of the one that made the client; its connections are closed here."""
+        return self._owner != os.getpid()
+
+    def check_owner(self) -> None:
+        """Raise HintcellError in a forked child."""
+        if self.is_of_parent:
+            raise HintcellError("this client was made before a fork: make a new AsyncClient in the child")
 
     def _usable(self) -> tuple[Sidecar, AsyncControl]:
-        if self._owner != os.getpid():
-            raise HintcellError("this client was made before a fork: make a new AsyncClient in the child")
+        self.check_owner()
         if self._closed:
             raise HintcellError("this client is closed: make a new AsyncClient")
         if self._sidecar is None or self._control is None:
@@ -243,12 +245,14 @@ class AsyncSession:
 
     async def close(self) -> None:
         """End the session; its worker exits. Also wakes a task that waits for a page."""
+        if self._client.is_of_parent:
+            return
         if self._end is None:
             self._end = SessionEnded("completed", "the session was closed here")
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         async with self._lock:
-            self.abandon()
+            self._abandon()
 
     async def __aenter__(self) -> Self:
         return self
@@ -256,7 +260,7 @@ class AsyncSession:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """Close the connection at once; nothing received before counts any more."""
         self._conversation.over()
         self._connection.close()
@@ -271,13 +275,13 @@ class AsyncSession:
                     yield
             except TimeoutError:
                 self._end = SessionEnded("completed", "the session was closed here, because a page took too long")
-                self.abandon()
+                self._abandon()
                 raise DeadlineExceeded(
                     f"no page came within {self._page_deadline_s:g} s: the session is closed"
                 ) from None
             except asyncio.CancelledError:
                 self._end = self._end or SessionEnded("completed", "the session was closed here, by a cancelled read")
-                self.abandon()
+                self._abandon()
                 raise
 
     async def _send(self, line: bytes) -> None:
@@ -303,6 +307,7 @@ class AsyncSession:
                 return page
 
     def _check_open(self) -> None:
+        self._client.check_owner()
         if self._end is not None:
             raise self._end
 
@@ -313,7 +318,7 @@ class AsyncSession:
                 self._end = ended(await self._client.end_of(self.id))
             except (ManagerUnavailable, DeadlineExceeded, ControlFailed) as error:
                 self._end = ended(error)
-        self.abandon()
+        self._abandon()
         return self._end
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from hintcell.control import Control, hung_up, permission_change
+from hintcell.control import Control, as_labels, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
     ControlFailed,
@@ -25,7 +25,6 @@ from hintcell.errors import (
     RequestRejected,
     SessionEnded,
 )
-from hintcell.forks import abandon_after_fork
 from hintcell.sidecar import Sidecar, connect
 from hintcell_manager.protocol import (
     Admitted,
@@ -83,7 +82,6 @@ class Client:
         except BaseException:
             self._sidecar.close()
             raise
-        abandon_after_fork(self)
 
     @property
     def directory(self) -> Path:
@@ -103,7 +101,7 @@ class Client:
             labels: what the snapshot depends on, such as `repo:api`; a permission change can name any of them.
         """
         self._check_usable()
-        return self._control.ask(GrantRequest(principal, tuple(labels)), Grant)
+        return self._control.ask(GrantRequest(principal, as_labels(labels)), Grant)
 
     def open(
         self,
@@ -138,11 +136,13 @@ class Client:
         connection = connect(self._sidecar.door)
         try:
             admitted = _knock(connection, conversation)
-            session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
         except BaseException:
             connection.close()
             raise
+        session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
         self._sessions.add(session)
+        if self._closed:  # By another thread, which did not know this session yet.
+            session.close()
         session.begin(query, documents, hints)
         return session
 
@@ -205,7 +205,7 @@ class Client:
 
     def close(self) -> None:
         """Close every session, and stop the manager if it is private."""
-        if self._closed or self._owner != os.getpid():
+        if self._closed or self.is_of_parent:
             return
         self._closed = True
         for session in list(self._sessions):
@@ -220,16 +220,19 @@ class Client:
         self.close()
 
     def _check_usable(self) -> None:
-        if self._owner != os.getpid():
-            raise HintcellError("this client was made before a fork: make a new Client in the child")
+        self.check_owner()
         if self._closed:
             raise HintcellError("this client is closed: make a new Client")
 
-    def abandon(self) -> None:
-        """Close the copies of descriptors that a forked child got (called by the fork hook)."""
-        self._sidecar.abandon()
-        for session in list(self._sessions):
-            session.abandon()
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process is a forked child of the one that made the client; its connections are closed here."""
+        return self._owner != os.getpid()
+
+    def check_owner(self) -> None:
+        """Raise HintcellError in a forked child."""
+        if self.is_of_parent:
+            raise HintcellError("this client was made before a fork: make a new Client in the child")
 
 
 class Session:
@@ -282,6 +285,7 @@ class Session:
                 which ends the session.
             DeadlineExceeded: the page took too long; the session is closed.
         """
+        self._client.check_owner()
         with self._lock:
             if cursor is None:
                 if self._first is None:
@@ -296,6 +300,8 @@ class Session:
 
     def close(self) -> None:
         """End the session; its worker exits. Also wakes a thread that waits for a page."""
+        if self._client.is_of_parent:
+            return
         if self._end is None:
             self._end = SessionEnded("completed", "the session was closed here")
         with contextlib.suppress(OSError):
@@ -303,10 +309,6 @@ class Session:
         with self._lock:
             self._conversation.over()
             self._connection.close()
-
-    def abandon(self) -> None:
-        """Close the copy of the connection that a forked child got (called by the fork hook)."""
-        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -343,6 +345,7 @@ class Session:
                 return page
 
     def _check_open(self) -> None:
+        self._client.check_owner()
         if self._end is not None:
             raise self._end
 

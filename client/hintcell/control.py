@@ -73,15 +73,21 @@ class Control:
         """Send a request and wait for its reply.
 
         Raises:
-            ControlFailed: the manager says why it did not do it.
+            ControlFailed: the manager says why it did not do it, or the client was closed meanwhile.
             ManagerUnavailable: the manager is gone.
             DeadlineExceeded: no reply came within CONTROL_DEADLINE_S.
         """
-        until = time.monotonic() + CONTROL_DEADLINE_S
         try:
-            asking = self._context.socket(zmq.DEALER)
+            return self._ask(request, reply_type)
+        except zmq.ContextTerminated:
+            raise ControlFailed("the client was closed before the manager replied") from None
         except zmq.ZMQError as error:
             raise ControlFailed(f"cannot make a socket: {error.strerror}") from error
+
+    def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
+        until = time.monotonic() + CONTROL_DEADLINE_S
+        body = _encode(request)
+        asking = self._context.socket(zmq.DEALER)
         with asking:
             poller = zmq.Poller()
             poller.register(asking, zmq.POLLIN)
@@ -91,7 +97,7 @@ class Control:
             if handshake is not None:
                 poller.register(handshake, zmq.POLLIN)
             _connect(asking, self._manager)
-            asking.send(encode(request))
+            asking.send(body)
             while (left_s := until - time.monotonic()) > 0:
                 ready = dict(poller.poll(int(left_s * 1000) + 1))
                 if asking in ready:
@@ -134,12 +140,14 @@ class AsyncControl:
     async def ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         """As `Control.ask`."""
         try:
-            asking = self._context.socket(zmq.DEALER)
-        except zmq.ZMQError as error:
-            raise ControlFailed(f"cannot make a socket: {error.strerror}") from error
-        with asking:
+            return await self._ask(request, reply_type)
+        except zmq.ZMQError as error:  # Also of a socket that `close` has closed.
+            raise ControlFailed(f"cannot ask the manager: {error.strerror}") from error
+
+    async def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
+        with self._context.socket(zmq.DEALER) as asking:
             _connect(asking, self._manager)
-            await asking.send(encode(request))
+            await asking.send(_encode(request))
             for _ in range(int(CONTROL_DEADLINE_S / _LOOK_S)):
                 if await asking.poll(int(_LOOK_S * 1000)):
                     return _decode(await asking.recv(), reply_type)
@@ -179,9 +187,24 @@ def permission_change(
     *,
     everyone: bool,
 ) -> PermissionChange:
-    """The message for a change; the same labels in another order are the same change."""
-    unordered = None if labels is None else tuple(sorted(set(labels)))
+    """The message for a change; the same labels in another order are the same change.
+
+    Raises:
+        TypeError: the labels are one string.
+    """
+    unordered = None if labels is None else tuple(sorted(set(as_labels(labels))))
     return PermissionChange(principal, unordered, snapshot_id, session_id, everyone)
+
+
+def as_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """The labels, in their order.
+
+    Raises:
+        TypeError: they are one string, whose letters nobody means.
+    """
+    if isinstance(labels, str):
+        raise TypeError("labels is one string: give a list of labels")
+    return tuple(labels)
 
 
 def hung_up(connection: socket.socket) -> bool:
@@ -189,6 +212,13 @@ def hung_up(connection: socket.socket) -> bool:
     poller = select.poll()
     poller.register(connection, select.POLLRDHUP)
     return bool(poller.poll(0))
+
+
+def _encode(request: ControlRequest) -> bytes:
+    try:
+        return encode(request)
+    except UnicodeEncodeError:
+        raise ControlFailed("a name has an unpaired surrogate, which UTF-8 cannot write: replace it before") from None
 
 
 def _event(body: bytes) -> ManagerEvent:

@@ -9,7 +9,7 @@ deadlines, or noticing that the worker is gone: the shells do, after every read 
     READY      request                  WAITING
     WAITING    receive -> Page          READY
     READY      continuation             WAITING
-    any        over                     OVER       (terminal; nothing received before counts any more)
+    any        over, or a violation     OVER       (terminal; nothing received before counts any more)
 """
 
 import enum
@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from hintcell.errors import ProtocolViolated
+from hintcell.errors import ProtocolViolated, RequestRejected
 from hintcell_manager.protocol import (
     MAX_DOOR_LINE_BYTES,
     Admitted,
@@ -26,7 +26,6 @@ from hintcell_manager.protocol import (
     OpenRequest,
     Refused,
     door_replies,
-    encode_line,
 )
 from hintcell_worker.protocol import SCHEMA, Candidate, Continuation, Document, Hints, Request, Response
 
@@ -75,21 +74,35 @@ class Conversation:
         self._ranking_sha256: str | None = None
 
     def knock(self) -> bytes:
-        """The line to say at the door."""
+        """The line to say at the door.
+
+        Raises:
+            RequestRejected: the snapshot's id cannot be written as UTF-8.
+        """
         self._expect(_State.KNOCKING)
-        return encode_line(self._open)
+        return _encode(self._open)
 
     def request(self, query: str, documents: Sequence[Document], hints: Hints | None) -> bytes:
-        """The request line, once admitted."""
+        """The request line, once admitted. It is the worker that checks it.
+
+        Raises:
+            RequestRejected: it holds text that cannot be written as UTF-8.
+        """
         self._expect(_State.READY)
+        line = _encode(Request(self._open.snapshot_id, query, list(documents), hints))
         self._state = _State.WAITING
-        return encode_request(self._open.snapshot_id, query, documents, hints)
+        return line
 
     def continuation(self, cursor: str, limit: int) -> bytes:
-        """The line that asks for the page at `cursor`."""
+        """The line that asks for the page at `cursor`.
+
+        Raises:
+            RequestRejected: the cursor cannot be written as UTF-8; the session goes on.
+        """
         self._expect(_State.READY)
+        line = _encode(Continuation(cursor, limit))
         self._state = _State.WAITING
-        return msgspec.json.encode(Continuation(cursor, limit)) + b"\n"
+        return line
 
     def receive(self, data: bytes) -> Admitted | Refused | Page | None:
         """Take received bytes; what they complete, if anything.
@@ -97,15 +110,22 @@ class Conversation:
         Raises:
             ProtocolViolated: they are no answer to what was asked.
         """
+        try:
+            return self._receive(data)
+        except ProtocolViolated:
+            self.over()
+            raise
+
+    def _receive(self, data: bytes) -> Admitted | Refused | Page | None:
         if self._state not in {_State.KNOCKING, _State.WAITING}:
             raise ProtocolViolated("bytes came that nobody had asked for")
         scanned = len(self._input)
         self._input += data
+        limit = MAX_DOOR_LINE_BYTES if self._state is _State.KNOCKING else MAX_RESPONSE_BYTES
+        if len(self._input) > limit:
+            raise ProtocolViolated(f"an answer has over {limit} bytes")
         end = self._input.find(b"\n", scanned)
         if end < 0:
-            limit = MAX_DOOR_LINE_BYTES if self._state is _State.KNOCKING else MAX_RESPONSE_BYTES
-            if len(self._input) > limit:
-                raise ProtocolViolated(f"an answer has over {limit} bytes")
             return None
         if end != len(self._input) - 1:
             raise ProtocolViolated("more than one answer came")
@@ -138,6 +158,8 @@ class Conversation:
         page = response.page
         if response.schema != SCHEMA or not isinstance(page, msgspec.Struct):
             raise ProtocolViolated("the worker's answer is of another schema")
+        if response.snapshot_id != self._open.snapshot_id:
+            raise ProtocolViolated("the worker's answer is of another snapshot")
         if self._ranking_sha256 not in {None, page.ranking_sha256} or page.returned != len(response.candidates):
             raise ProtocolViolated("the worker's answer does not belong to this session's ranking")
         self._ranking_sha256 = page.ranking_sha256
@@ -157,6 +179,10 @@ class Conversation:
             raise ProtocolViolated(f"the session is {self._state.name.lower()}, not {state.name.lower()}")
 
 
-def encode_request(snapshot_id: str, query: str, documents: Sequence[Document], hints: Hints | None) -> bytes:
-    """The request as one line; it is the worker that checks it."""
-    return msgspec.json.encode(Request(snapshot_id, query, list(documents), hints)) + b"\n"
+def _encode(message: OpenRequest | Request | Continuation) -> bytes:
+    try:
+        return msgspec.json.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        raise RequestRejected(
+            "rejected", "a text has an unpaired surrogate, which UTF-8 cannot write: replace it before"
+        ) from None

@@ -18,6 +18,7 @@ import msgspec
 
 from hintcell.control import Manager
 from hintcell.errors import ManagerUnavailable, ProtocolViolated
+from hintcell.forks import close_in_child, making
 from hintcell_manager.protocol import (
     CONTROL_NAME,
     DOOR_NAME,
@@ -82,7 +83,10 @@ class Sidecar:
         if not sys.executable:
             raise ManagerUnavailable("this Python does not know its own executable: start `hintcell serve` instead")
         try:
-            ours, theirs = socket.socketpair()
+            with making():
+                ours, theirs = socket.socketpair()
+                close_in_child(ours)
+                close_in_child(theirs)
         except OSError as error:
             raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
         with contextlib.ExitStack() as undo, theirs:
@@ -146,10 +150,20 @@ class Sidecar:
         """Let the manager go; a private one is stopped and waited for."""
         self._stop()
 
-    def abandon(self) -> None:
-        """Forget the manager in a forked child, whose copies must not keep it alive."""
-        self._stop.detach()
-        self.presence.close()
+
+def new_socket() -> socket.socket:
+    """A socket for a door, which a forked child does not keep.
+
+    Raises:
+        ManagerUnavailable: no descriptor is free.
+    """
+    try:
+        with making():
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            close_in_child(connection)
+    except OSError as error:
+        raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
+    return connection
 
 
 def connect(door: Path) -> socket.socket:
@@ -158,10 +172,7 @@ def connect(door: Path) -> socket.socket:
     Raises:
         ManagerUnavailable: nobody listens there.
     """
-    try:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError as error:
-        raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
+    connection = new_socket()
     try:
         connection.connect(os.fspath(door))
     except OSError as error:
@@ -198,7 +209,10 @@ def _attached(presence: socket.socket, deadline_s: float) -> Attached:
 
 def _stop(presence: socket.socket, process: subprocess.Popen[bytes] | None, directory: Path, owner: int) -> None:
     presence.close()
-    if process is None or os.getpid() != owner:
+    if process is None:
+        return
+    if os.getpid() != owner:
+        process.returncode = 0  # A forked child's copy, of a process that is not its own to wait for.
         return
     try:
         process.wait(STOP_DEADLINE_S)

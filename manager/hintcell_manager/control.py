@@ -63,7 +63,7 @@ class Router:
             request = control_requests.decode(body)
             objection = self._objection(sender, request) if self._objection else None
             reply = Failure(objection) if objection else await self._handle(request)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             reply = Failure(f"the manager did not understand: {error}")
         except OSError as error:
             reply = Failure(f"the manager cannot do it now: {error.strerror}")

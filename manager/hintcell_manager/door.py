@@ -102,7 +102,7 @@ class Door:
                 request = door_requests.decode(line)
             except (TimeoutError, ConnectionError):
                 return
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 answer(connection, Refused("bad_request", f"the door did not understand: {error}"))
                 return
             unless_passed_on.pop_all()

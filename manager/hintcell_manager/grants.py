@@ -38,16 +38,18 @@ class Subject(msgspec.Struct, frozen=True):
 
 def check_change(change: PermissionChange) -> None:
     """Raise InvalidRequestError unless the change names somebody."""
-    named = (change.principal, change.labels, change.snapshot_id, change.session_id)
+    names = (change.principal, change.snapshot_id, change.session_id, *(change.labels or ()))
     if change.everyone:
-        if any(value is not None for value in named):
+        if change.labels is not None or any(name is not None for name in names):
             raise InvalidRequestError("everyone=True excludes principal, labels, snapshot_id and session_id")
-    elif all(value is None for value in named):
+    elif change.labels is None and all(name is None for name in names):
         raise InvalidRequestError(
             "a permission change must name principal, labels, snapshot_id or session_id, or everyone=True"
         )
     elif change.labels is not None and not change.labels:
         raise InvalidRequestError("labels is empty and would match nobody: leave it out or name at least one")
+    elif any(name is not None and not name.strip() for name in names):
+        raise InvalidRequestError("a permission change names a blank, which matches nobody: give it a value")
 
 
 def matches(change: PermissionChange, subject: Subject) -> bool:

@@ -19,11 +19,10 @@ LOCK_NAME: Final = "lock"
 # sun_path holds 108 bytes, the last of them NUL (unix(7)).
 MAX_SOCKET_PATH_BYTES: Final = 107
 
-# A grant with a few hundred labels fits; a flood does not.
-MAX_DOOR_LINE_BYTES: Final = 64 * 1024
-
 MAX_NAME_BYTES: Final = 1_024
 MAX_LABELS: Final = 256
+# Every grant that may be given fits, whatever its names hold: a character can take six bytes for one in JSON.
+MAX_DOOR_LINE_BYTES: Final = 6 * MAX_NAME_BYTES * (MAX_LABELS + 4)
 
 EndReason = Literal[
     "completed",  # the client closed the session, or read to its end and left

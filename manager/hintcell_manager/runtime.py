@@ -44,6 +44,7 @@ class RuntimeDirectory:
         Raises:
             RuntimeDirectoryError: others could reach it, its name is too long, or another manager serves it.
         """
+        path = path.absolute()
         self.path: Final = path
         self.door: Final = path / DOOR_NAME
         self.control: Final = path / CONTROL_NAME

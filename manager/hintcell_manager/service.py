@@ -185,8 +185,7 @@ class Service:
         self._cells[session.token] = _Cell(session, connection, self._loop)
         if self._fleet.current is None:
             self._fleet.start()
-        else:
-            self._perform(self._sessions.start_waiting())
+        self._start_waiting()
 
     # --- control ---
 
@@ -322,6 +321,7 @@ class Service:
         except OSError as error:
             message = f"cannot start a worker: {error.strerror or error}"
             self._perform(self._sessions.start_failed(session, message, self._now()))
+            self._loop.call_soon(self._start_waiting)  # Those who wait behind it: nothing else will call them.
         else:
             cell.deadline = self._loop.call_later(FORK_DEADLINE_S, self._fleet.replace, launcher)
 
@@ -423,7 +423,11 @@ class Service:
                 self._settle(session)
             else:
                 self._exited(session, *reaped.get(pid or 0, (None, None)))
-        self._perform(self._sessions.start_waiting() if self._fleet.current else [])
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        if self._fleet.current is not None:
+            self._perform(self._sessions.start_waiting())
 
     def _fail_admitted(self, message: str) -> None:
         for session in self._sessions.live():
@@ -438,8 +442,7 @@ class Service:
                 with contextlib.suppress(OSError):  # No free descriptor to look with: the next time, perhaps.
                     self._sample(cell)
             self._perform(self._sessions.tick(self._now()))
-            if self._fleet.current is not None:
-                self._perform(self._sessions.start_waiting())
+            self._start_waiting()
             self._fleet.look_at_age()
 
     def _sample(self, cell: _Cell) -> None:

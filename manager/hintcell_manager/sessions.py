@@ -193,8 +193,10 @@ class Sessions:
         return next((session for session in self._live.values() if session.id == session_id), None)
 
     def matching(self, change: PermissionChange) -> list[Session]:
-        """The live sessions that a change must end."""
-        return [session for session in self._live.values() if matches(change, session.subject)]
+        """The sessions that a change must end: those that match and are not dead."""
+        return [
+            session for session in self._live.values() if not session.is_dead and matches(change, session.subject)
+        ]
 
     def open(self, request: OpenRequest, now: float) -> Session:
         """Admit a session; it starts at its turn, see `start_waiting`.
@@ -256,8 +258,9 @@ class Sessions:
     def started(self, session: Session, pid: int, now: float) -> list[Instruction]:
         """The template forked the session's worker."""
         self._unreported.discard(session.token)
-        if session.pid is None:
-            session.pid, session.started_at = pid, now
+        if session.pid is not None or (session.state, Event.STARTED) not in TABLE:
+            return []
+        session.pid, session.started_at = pid, now
         return self._step(session, Event.STARTED)
 
     def start_failed(self, session: Session, message: str, now: float) -> list[Instruction]:

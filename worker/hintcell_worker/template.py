@@ -101,38 +101,36 @@ class Template:
 
     def _take_request(self) -> bool:
         packet, descriptors = _receive(self._control)
-        try:
-            if not packet:
-                return False
-            request = to_template.decode(packet)
-            if not isinstance(request, Fork):
-                self._kill(request.token)
-            elif len(descriptors) == _DESCRIPTORS_OF_FORK:
-                self._fork(request, connection=descriptors[0], stderr=descriptors[1])
-            else:
-                self._send(
-                    ForkFailed(request.token, "the template has no free descriptors: close sessions or raise the limit")
-                )
-            return True
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        if not packet:
+            return False
+        request = to_template.decode(packet)
+        if not isinstance(request, Fork):
+            self._kill(request.token)
+        elif len(descriptors) == _DESCRIPTORS_OF_FORK:
+            self._fork(request, connection=descriptors[0], stderr=descriptors[1])
+        else:
+            self._send(
+                ForkFailed(request.token, "the template has no free descriptors: close sessions or raise the limit")
+            )
+        return True
 
     def _fork(self, request: Fork, *, connection: int, stderr: int) -> None:
         try:
             pid = os.fork()
+            if pid == 0:
+                self._become_worker(request, connection, stderr)
         except OSError as error:
-            self._send(ForkFailed(request.token, f"cannot fork a worker: {error.strerror}"))
-            return
-        if pid == 0:
-            self._become_worker(request, connection, stderr)
-        self._tokens[pid] = request.token
-        pidfd = _pidfd_open(pid)
-        try:
-            self._send(Forked(request.token, pid), [pidfd] if pidfd is not None else [])
-        finally:
-            if pidfd is not None:
-                os.close(pidfd)
+            reply: Forked | ForkFailed = ForkFailed(request.token, f"cannot fork a worker: {error.strerror}")
+            pidfd = None
+        else:
+            self._tokens[pid] = request.token
+            reply, pidfd = Forked(request.token, pid), _pidfd_open(pid)
+        # Before anybody hears of the worker: a copy of its connection would hide its death from the client.
+        os.close(connection)
+        os.close(stderr)
+        self._send(reply, [] if pidfd is None else [pidfd])
+        if pidfd is not None:
+            os.close(pidfd)
 
     def _become_worker(self, request: Fork, connection: int, stderr: int) -> NoReturn:
         status = EXIT_FAILED
@@ -144,6 +142,8 @@ class Template:
             os.dup2(connection, 0)
             os.dup2(connection, 1)
             os.dup2(stderr, 2)
+            os.close(connection)  # With these closed, there is a descriptor to list the others with.
+            os.close(stderr)
             for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - the cheapest list of what is open
                 if (descriptor := int(name)) > 2:
                     with contextlib.suppress(OSError):  # The list's own descriptor is closed by now.

@@ -1,0 +1,37 @@
+"""Whom a step is about: drawn from whoever is there."""
+
+from tests.faults.storm.crew import Agent
+from tests.faults.storm.ledger import SessionRecord, Told
+from tests.faults.storm.stage import Stage
+
+PRINCIPALS = ("ann", "bob", "cem", "dai")
+LABELS = ("repo:a", "repo:b", "team:x", "team:y")
+SNAPSHOTS = ("monday", "tuesday", "wednesday")
+
+
+def harmed_agents(stage: Stage) -> list[Agent]:
+    """The clients that may be harmed: all but the announcer."""
+    return [agent for agent in stage.living_agents() if agent.name != "announcer"]
+
+
+def agent(stage: Stage) -> Agent:
+    """A client to open and read with."""
+    return stage.rng.choice(harmed_agents(stage) or [stage.agents["announcer"]])
+
+
+def told(stage: Stage) -> Told:
+    """A grant: mostly the latest, sometimes an older one."""
+    grants = stage.ledger.grants
+    return grants[-1] if stage.rng.random() < 0.6 else stage.rng.choice(grants)
+
+
+def session(stage: Stage) -> SessionRecord | None:
+    """An open session of a client."""
+    sessions = [one for one in stage.ledger.open_sessions() if one.holder in stage.agents]
+    return stage.rng.choice(sessions) if sessions else None
+
+
+def living_session(stage: Stage) -> SessionRecord | None:
+    """An open session, of whomever, whose process was not seen dead."""
+    sessions = [one for one in stage.ledger.open_sessions() if one.key in stage.pidfds]
+    return stage.rng.choice(sessions) if sessions else None

@@ -1,0 +1,134 @@
+"""A manager that has no free descriptor says so to whoever comes, keeps what it has, and serves again later."""
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hintcell_manager.protocol import (
+    Admitted,
+    Attach,
+    Attached,
+    ChangeReport,
+    Failure,
+    Grant,
+    GrantRequest,
+    OpenRequest,
+    PermissionChange,
+    Refused,
+    StatusRequest,
+    control_replies,
+    encode,
+)
+from tests.manager.manager_process import ManagerProcess, a_manager, answer_at
+from tests.manager.places import descriptor_limit, open_descriptors, short_directory
+
+
+@pytest.fixture(scope="module")
+def manager() -> Iterator[ManagerProcess]:
+    with short_directory() as directory, a_manager(directory) as manager:
+        yield manager
+
+
+@contextlib.contextmanager
+def _free_descriptors(manager: ManagerProcess, free: int) -> Iterator[None]:
+    """While the manager can open so many more. Every control connection to it must be there before."""
+    limits = resource.prlimit(manager.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(manager.pid, resource.RLIMIT_NOFILE, (descriptor_limit(manager.pid, free=free), limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(manager.pid, resource.RLIMIT_NOFILE, limits)
+
+
+def test_without_a_free_descriptor_visitors_are_told_and_a_session_goes_on(manager: ManagerProcess) -> None:
+    grant = manager.grant()
+    with manager.session(grant) as session:
+        session.ask_one_page()
+        with _free_descriptors(manager, 0):
+            told = Refused("cannot_start", "the manager has no free descriptors: close sessions")
+            for _ in range(3):
+                assert manager.refusal(Attach()) == told
+                assert manager.refusal(OpenRequest(grant, "s1", limit=1)) == told
+            session.connection.sendall(b"\n")
+            assert session.connection.recv(1) == b"", "the worker has answered to its end"
+        assert manager.end(session.id).reason == "rejected"
+    with manager.session(grant) as session:
+        session.ask_one_page()
+
+
+@pytest.mark.parametrize("free", [1, 2])
+def test_with_too_few_descriptors_for_a_worker_a_session_is_refused_and_nothing_leaks(
+    manager: ManagerProcess, free: int
+) -> None:
+    grant = manager.grant()
+    before = open_descriptors(manager.pid)
+    with _free_descriptors(manager, free):
+        refused = manager.refusal(OpenRequest(grant, "s1", limit=1))
+        assert refused == Refused("cannot_start", "cannot start a worker: Too many open files")
+    assert open_descriptors(manager.pid).keys() <= before.keys()
+
+
+def test_a_worker_whose_pidfd_got_lost_is_killed_all_the_same(manager: ManagerProcess) -> None:
+    grant = manager.grant()
+    template = manager.status().template_pid
+    assert template is not None
+    with manager.control() as control:
+        control.send(encode(GrantRequest("alice")))
+        control.recv()
+        with _free_descriptors(manager, 3):
+            os.kill(template, signal.SIGSTOP)
+            session = manager.knock(OpenRequest(grant, "s5", limit=1))
+            with session, manager.knock(Attach()) as taking_the_last_descriptor:
+                assert isinstance(answer_at(taking_the_last_descriptor), Attached)
+                os.kill(template, signal.SIGCONT)
+                assert isinstance(answer_at(session), Admitted)
+                assert "anon_inode:[pidfd]" not in open_descriptors(manager.pid).values()
+                control.send(encode(PermissionChange(snapshot_id="s5")))
+                report = control_replies.decode(control.recv())
+                assert isinstance(report, ChangeReport)
+                (ended,) = report.ended
+                assert not Path(f"/proc/{ended.pid}").exists()
+                assert session.recv(1) == b""
+    assert manager.end(ended.session_id).exit_status == -signal.SIGKILL
+
+
+def test_control_requests_that_need_a_descriptor_fail_in_words_and_others_are_served(manager: ManagerProcess) -> None:
+    with manager.control() as control:
+        control.send(encode(GrantRequest("alice")))
+        control.recv()
+        with _free_descriptors(manager, 0):
+            control.send(encode(StatusRequest()))
+            assert control_replies.decode(control.recv()) == Failure(
+                "the manager cannot do it now: Too many open files"
+            )
+            control.send(encode(GrantRequest("alice")))
+            assert isinstance(control_replies.decode(control.recv()), Grant)
+    assert manager.status().memory.state == "measured"
+
+
+def test_a_new_control_connection_without_a_free_descriptor_does_not_end_the_manager(place: Path) -> None:
+    with a_manager(place, until="serving") as manager:
+        with _free_descriptors(manager, 0), manager.control() as control:
+            control.send(encode(GrantRequest("alice")))
+            assert manager.refusal(Attach()).reason == "cannot_start"
+            with pytest.raises(TimeoutError):
+                manager.process.wait(0.3)
+        assert manager.grant().principal == "alice"
+
+
+def test_everybody_who_waits_is_answered_when_no_worker_can_be_started(place: Path) -> None:
+    with a_manager(place, until="serving") as manager, contextlib.ExitStack() as connections:
+        grant = manager.grant()
+        waiting = [connections.enter_context(manager.knock(OpenRequest(grant, "s1", limit=1))) for _ in range(20)]
+        manager.wait_for_sessions(20)
+        limits = resource.prlimit(manager.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(manager.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        manager.wait_for_log("template ready")
+        for connection in waiting:
+            connection.settimeout(2)
+            assert isinstance(answer_at(connection), Refused)

@@ -12,11 +12,14 @@ from tests.faults.storm import choices, processes
 from tests.faults.storm.ledger import Hindrance, Who
 from tests.faults.storm.messages import Process
 from tests.faults.storm.stage import Stage
+from tests.faults.storm.visits import Visits
 
 _STOPPED_S: Final = (0.05, 1.2)
 # Far below what anybody waits for the manager.
 _MANAGER_STOPPED_S: Final = (0.02, 0.6)
 _STARVED_S: Final = (0.05, 0.5)
+_LEFT_TO_MANAGER: Final = 24
+_CROWD: Final = 40
 
 
 def kill_worker(stage: Stage) -> str | None:
@@ -108,25 +111,46 @@ def kill_visitor(stage: Stage) -> str | None:
 
 
 def starve(stage: Stage) -> str | None:
-    """Leave somebody with a few free descriptors, or none, for a while."""
-    who = stage.rng.choice((Who.MANAGER, Who.TEMPLATE, Who.CLIENT))
-    name, pid = "", stage.manager.pid if stage.manager else 0
-    if who is Who.TEMPLATE:
-        templates = stage.templates()
-        pid = stage.rng.choice(templates).pid if templates else 0
-    elif who is Who.CLIENT:
-        agents = choices.harmed_agents(stage)
-        name, pid = (agents[0].name, agents[0].pid) if agents else ("", 0)
+    """Leave a template or a client with a few free descriptors, or none, for a while."""
+    templates, agents = stage.templates(), choices.harmed_agents(stage)
+    who = stage.rng.choice((Who.TEMPLATE, Who.CLIENT))
+    if not (templates if who is Who.TEMPLATE else agents):
+        return None
+    agent = stage.rng.choice(agents) if who is Who.CLIENT else None
+    pid = stage.rng.choice(templates).pid if agent is None else agent.pid
     free = stage.rng.choice((0, 0, 1, 2, 4))
-    try:
+    hindrance = stage.ledger.hinder(who, time.monotonic(), name=agent.name if agent else "", is_starved=True)
+    _limit(pid, free)
+    stage.loop.after(stage.rng.uniform(*_STARVED_S), lambda: _feed(stage, hindrance))
+    return f"leave {who.value} {hindrance.name} {free} descriptors"
+
+
+def starve_manager(stage: Stage, visits: Visits) -> str | None:
+    """Crowd the manager's door until it has no descriptor left, of a few dozen.
+
+    It is not left without any at once: then libzmq aborts at the next control connection, which no program that uses
+    it can help. It can keep some back from those who come to the door.
+    """
+    if stage.manager is None:
+        return None
+    hindrance = stage.ledger.hinder(Who.MANAGER, time.monotonic(), is_starved=True)
+    _limit(stage.manager.pid, _LEFT_TO_MANAGER)
+    visits.crowd(_CROWD)
+
+    def disperse() -> None:
+        _feed(stage, hindrance)
+        visits.disperse()
+
+    stage.loop.after(stage.rng.uniform(*_STARVED_S), disperse)
+    return "crowd the door until the manager has no descriptor left"
+
+
+def _limit(pid: int, free: int) -> None:
+    """Let a process have so many more descriptors than its highest now."""
+    with contextlib.suppress(OSError, ValueError):
         highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        hindrance = stage.ledger.hinder(who, time.monotonic(), name=name, is_starved=True)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + free, hard))
-    except (OSError, ValueError):
-        return None
-    stage.loop.after(stage.rng.uniform(*_STARVED_S), lambda: _feed(stage, hindrance))
-    return f"leave {who.value} {name} {free} descriptors"
 
 
 def _feed(stage: Stage, hindrance: Hindrance) -> None:

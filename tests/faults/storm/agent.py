@@ -6,6 +6,7 @@ kinds of client share is here; `blocking` and `asyncio_client` drive hintcell.
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from tests.faults.storm.messages import (
     Ended,
     Failed,
     Foreign,
+    Forked,
     Opened,
     Outcome,
     PageSeen,
@@ -80,6 +82,19 @@ def changed(ended: tuple[str, ...], took_s: float, survivors: tuple[Process, ...
 def survivors(command: Change) -> tuple[Process, ...]:
     """Which of the processes to watch live now."""
     return tuple(process for process in command.watched if is_alive(process))
+
+
+def fork() -> Forked:
+    """Fork a child that holds what a forked child gets, except for this agent's way to tell."""
+    if (pid := os.fork()) != 0:
+        return Forked(pid)
+    try:
+        os.close(0)
+        os.close(1)
+        while True:
+            signal.pause()
+    finally:
+        os._exit(1)
 
 
 def failure(error: BaseException) -> Result:

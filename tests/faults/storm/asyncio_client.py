@@ -19,6 +19,7 @@ from tests.faults.storm.messages import (
     Command,
     Done,
     EndTold,
+    Fork,
     Granted,
     Leave,
     Missing,
@@ -118,6 +119,8 @@ class AsyncioAgent:
                 self._commanded_to_cancel.add(command.target)
                 task.cancel()
                 return Done()
+            case Fork():
+                return agent.fork()
             case Stop():
                 await client.close()
                 return Done()

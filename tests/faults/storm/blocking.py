@@ -16,6 +16,7 @@ from tests.faults.storm.messages import (
     Command,
     Done,
     EndTold,
+    Fork,
     Granted,
     Leave,
     Missing,
@@ -93,6 +94,8 @@ class BlockingAgent:
             case AskEnd():
                 end = client.end_of(command.session_id)
                 return EndTold(end.reason, end.message)
+            case Fork():
+                return agent.fork()
             case Stop():
                 client.close()
                 return Done()

@@ -115,8 +115,8 @@ class Ending:
                 os.kill(pid, signal.SIGKILL)
 
     def _family(self) -> list[processes.Look]:
-        agents = {agent.pid for agent in self._stage.agents.values()}
-        return [seen for seen in processes.marked(self._stage.mark) if seen.process.pid not in agents]
+        others = {agent.pid for agent in self._stage.agents.values()} | self._stage.forked
+        return [seen for seen in processes.marked(self._stage.mark) if seen.process.pid not in others]
 
     def _release_agents(self) -> None:
         """Have every client that lives close and leave; then it holds nothing more than before its start."""
@@ -135,6 +135,9 @@ class Ending:
                 what = f"{agent.name} has {dict(now - wanted)} more and {dict(wanted - now)} less than without a client"
                 stage.violate(figures.DESCRIPTORS, what)
             stage.result.looks["tables of descriptors"] = stage.result.looks.get("tables of descriptors", 0) + 1
+        for pid in stage.forked:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for agent in stage.living_agents():
             agent.send(Leave(stage.number()))
             self._expect_exit(agent)
@@ -151,7 +154,7 @@ class Ending:
             return [seen.process.pid for seen in processes.children(os.getpid()) if seen.process.pid not in known]
 
         for pid in adopted():
-            if not self._any_may_be_adopted and pid not in self._may_be_adopted:
+            if not self._any_may_be_adopted and pid not in self._may_be_adopted | stage.forked:
                 stage.violate(figures.ORPHANS, f"process {pid} was left by its parent")
             stage.loop.wait_until(lambda pid=pid: os.waitpid(pid, os.WNOHANG) != (0, 0), _DEATH_S)  # type: ignore[misc]
 

@@ -89,6 +89,10 @@ class AskEnd(_Command, frozen=True):
     session_id: str
 
 
+class Fork(_Command, frozen=True):
+    """Fork a child that does nothing, and lives on whatever becomes of its parent."""
+
+
 class Stop(_Command, frozen=True):
     """Close the client."""
 
@@ -151,6 +155,12 @@ class EndTold(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
+class Forked(msgspec.Struct, frozen=True, tag=True):
+    """Answers Fork."""
+
+    pid: int
+
+
 class Done(msgspec.Struct, frozen=True, tag=True):
     """It was done, and there is nothing to tell."""
 
@@ -191,7 +201,7 @@ class Foreign(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-Command = Start | AskGrant | Open | Turn | Close | Change | Cancel | AskStatus | AskEnd | Stop | Leave
+Command = Start | AskGrant | Open | Turn | Close | Change | Cancel | AskStatus | AskEnd | Fork | Stop | Leave
 Result = (
     Granted
     | Started
@@ -200,6 +210,7 @@ Result = (
     | Changed
     | StatusSeen
     | EndTold
+    | Forked
     | Done
     | Missing
     | Cancelled

@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SIGKILL: Final = 9
 _DEAD: Final = {"Z", "X"}
-_NUMBER: Final = re.compile(r":?\[\d+\]$")
+_WHICH: Final = re.compile(r":\[\d+\]$|^/.*(?=\.log$)")
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def descriptors(pid: int) -> Counter[str]:
     with contextlib.suppress(OSError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                kinds[_NUMBER.sub("", str(entry.readlink()))] += 1
+                kinds[_WHICH.sub("", str(entry.readlink()))] += 1
     return kinds
 
 

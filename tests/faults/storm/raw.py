@@ -7,8 +7,8 @@ client, and then stalls, leaves, floods, or never reads.
 import contextlib
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -28,6 +28,8 @@ MANNERS: Final[tuple[Manners, ...]] = get_args(Manners)
 
 _READ_BYTES: Final = 64 * 1024
 _FLOOD_LINES: Final = 20_000
+# What a socket takes though nobody listens.
+_FITS_BYTES: Final = 64 * 1024
 
 
 def connect(door: Path) -> socket.socket | None:
@@ -39,6 +41,7 @@ def connect(door: Path) -> socket.socket | None:
     except OSError:
         connection.close()
         return None
+    connection.setblocking(True)
     return connection
 
 
@@ -59,9 +62,9 @@ class Knock:
             "foreign_grant": encode_line(OpenRequest(foreign, "s", 10)),
             "hang_up": encode_line(OpenRequest(grant, "s", 10))[:40],
         }
-        _send(connection, says[noise])
+        threading.Thread(target=_say, args=(connection, says[noise]), daemon=True).start()
         if noise == "hang_up":
-            connection.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_WR)
 
     def objection(self, data: bytes) -> str | None:
         """What is wrong with this answer, if anything."""
@@ -82,8 +85,9 @@ class Search:
         self.connection: Final = connection
         self.session: Final = session
         self._manners = manners
+        self._saying: threading.Thread | None = None
         limit = catalogs.LIMITS[session.catalog]
-        _send(connection, encode_line(OpenRequest(session.told.grant, session.snapshot_id, limit)))
+        _say(connection, encode_line(OpenRequest(session.told.grant, session.snapshot_id, limit)))
         if manners == "leaves_at_once":
             self.leave()
 
@@ -111,8 +115,9 @@ class Search:
         now = time.monotonic()
         self.session.is_closed = True
         self.session.may_end("completed", now)
-        if self._manners in {"stalls", "asks_for_nothing", "leaves_half_way", "leaves_at_once"}:
-            self.session.may_end("rejected", now)  # It leaves in the middle of a request, or before it.
+        is_half_way = self._manners in {"stalls", "asks_for_nothing", "leaves_half_way", "leaves_at_once"}
+        if is_half_way or (self._saying is not None and self._saying.is_alive()):
+            self.session.may_end("rejected", now)
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -120,38 +125,40 @@ class Search:
         session = self.session
         documents = catalogs.documents(session.key, session.catalog)
         request = msgspec.json.encode(Request(session.snapshot_id, catalogs.query(), documents)) + b"\n"
-        acts: dict[Manners, Callable[[], None]] = {
-            "stalls": lambda: _send(self.connection, request[: len(request) // 2]),
-            "leaves_half_way": lambda: self._leave_after(request[: len(request) // 2]),
-            "never_reads": lambda: _send(self.connection, request),
-            "floods": lambda: self._break_rule(request + b"{}\n" * _FLOOD_LINES),
-            "long_line": lambda: self._break_rule(request + b"x" * 65_536),
-            "asks_for_nothing": lambda: None,
-            "leaves_at_once": lambda: None,
-        }
-        acts[self._manners]()
+        half = request[: len(request) // 2]
+        match self._manners:
+            case "stalls":
+                self._say(half)
+            case "leaves_half_way":
+                _say(self.connection, half[:_FITS_BYTES])
+                self.leave()
+            case "never_reads":
+                self._say(request)
+            case "floods":
+                session.may_end("rejected", time.monotonic())
+                self._say(request + b"{}\n" * _FLOOD_LINES)
+            case "long_line":
+                session.may_end("rejected", time.monotonic())
+                self._say(request + b"x" * 65_536)
+            case "asks_for_nothing" | "leaves_at_once":
+                pass
 
-    def _leave_after(self, data: bytes) -> None:
-        _send(self.connection, data)
-        self.leave()
-
-    def _break_rule(self, data: bytes) -> None:
-        self.session.may_end("rejected", time.monotonic())
-        _send(self.connection, data)
+    def _say(self, data: bytes) -> None:
+        """Say all of it, however slowly it is listened to; ends when the connection does."""
+        self._saying = threading.Thread(target=_say, args=(self.connection, data), daemon=True)
+        self._saying.start()
 
 
 def receive(connection: socket.socket) -> bytes | None:
     """What has arrived; None when the other end is gone."""
     try:
-        return connection.recv(_READ_BYTES) or None
+        return connection.recv(_READ_BYTES, socket.MSG_DONTWAIT) or None
     except BlockingIOError:
         return b""
     except OSError:
         return None
 
 
-def _send(connection: socket.socket, data: bytes) -> None:
-    """As much of it as the socket takes."""
-    with contextlib.suppress(OSError):
-        while data:
-            data = data[connection.send(data) :]
+def _say(connection: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # The other end has heard enough.
+        connection.sendall(data)

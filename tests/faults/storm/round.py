@@ -23,6 +23,7 @@ from tests.faults.storm.visits import Visits
 # A step is mostly followed by the next at once.
 _PAUSE_S = 0.04
 _REST_EVERY = 0.15
+_LINES_OF_LOG = 12
 
 
 def main() -> None:
@@ -52,9 +53,13 @@ def run(plan: Plan, base: Path) -> Result:
             stage.loop.pump(stage.rng.uniform(0, _PAUSE_S))
             if stage.rng.random() < _REST_EVERY:
                 _rest(stage)
-        if plan.settles:
-            settling.settle(stage, visits)
-        Ending(stage, visits).come()
+            if not stage.manager_lives():
+                break
+        else:
+            if plan.settles:
+                settling.settle(stage, visits)
+            Ending(stage, visits).come()
+        _tell_of_logs(stage)
     except Exception as error:
         stage.violate(figures.ERRORS, f"the round broke off: {type(error).__name__}: {error}")
         if os.environ.get("HINTCELL_STORM_DEBUG"):
@@ -63,6 +68,13 @@ def run(plan: Plan, base: Path) -> Result:
         for seen in processes.marked(stage.mark):
             os.kill(seen.process.pid, signal.SIGKILL)
     return stage.result
+
+
+def _tell_of_logs(stage: Stage) -> None:
+    """The last lines of every log, if something is to be found out."""
+    for log in sorted(stage.base.glob("*.log")) if stage.result.violations else ():
+        for line in log.read_text(errors="replace").splitlines()[-_LINES_OF_LOG:]:
+            stage.note(f"{log.name}: {line[:300]}")
 
 
 def _rest(stage: Stage) -> None:

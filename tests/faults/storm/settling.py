@@ -32,6 +32,7 @@ def settle(stage: Stage, visits: Visits) -> None:
 
     if not stage.loop.wait_until(is_idle, START_S):
         stage.violate(figures.HANGS, f"not idle after every session was closed: {stage.status}")
+    stage.warm_up()
     for session in stage.ledger.sessions.values():
         if session.id:
             announcer.send(AskEnd(stage.number(), session.id))

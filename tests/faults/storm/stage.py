@@ -28,6 +28,7 @@ from tests.faults.storm.messages import (
     AskStatus,
     Close,
     Command,
+    Forked,
     Open,
     Outcome,
     Process,
@@ -77,6 +78,7 @@ class Stage:
         self.shared_directory: Final = base / "run" / "hintcell" if plan.is_shared else None
         self.directory = Path()
         self.status: StatusSeen | None = None
+        self.forked: Final[set[int]] = set()
         self._answers: dict[int, Result] = {}
         self._numbers = itertools.count(1)
         self._began = time.monotonic()
@@ -158,14 +160,16 @@ class Stage:
     def warm_up(self) -> None:
         """Open a session and close it again, so that a template is ready and nothing happens for the first time."""
         announcer = self.agents["announcer"]
-        told = self.ledger.grants[-1]
-        session = SessionRecord("warm", announcer.name, told, "warm", "small", "", time.monotonic())
-        self.ledger.sessions[session.key] = session
-        self.ask(announcer, Open(self.number(), "warm", told.grant, "warm", query(), "small", False), START_S)
-        self.ask(announcer, Turn(self.number(), "warm", "first"), START_S)
+        self.ask(announcer, AskGrant(self.number(), "ann", ()))
+        told, key = self.ledger.grants[-1], f"w{self.number()}"
+        session = SessionRecord(key, announcer.name, told, "warm", "small", "", time.monotonic())
+        self.ledger.sessions[key] = session
+        opening = Open(self.number(), key, told.grant, "warm", query(), "small", identifier_hints=False)
+        self.ask(announcer, opening, START_S)
+        self.ask(announcer, Turn(self.number(), key, "first"), START_S)
         session.is_closed = True
         session.may_end("completed", time.monotonic())
-        self.ask(announcer, Close(self.number(), "warm"))
+        self.ask(announcer, Close(self.number(), key))
 
         def is_over() -> bool:
             self.ask(announcer, AskStatus(self.number()))
@@ -173,6 +177,14 @@ class Stage:
 
         if not self.loop.wait_until(is_over, START_S):
             raise RuntimeError("the first session did not end in time")
+
+    def manager_lives(self) -> bool:
+        """Whether the manager lives, as it must until the round's end; if not, the rest of the round has no meaning."""
+        if self.manager is None or processes.is_alive(self.manager):
+            return True
+        self.ledger.manager_end_began = 0.0
+        self.violate(figures.ERRORS, "the manager died, and nothing was done to it")
+        return False
 
     # --- clients ---
 
@@ -199,6 +211,8 @@ class Stage:
         self._answers[command.op] = outcome.result
         if isinstance(outcome.result, StatusSeen):
             self.status = outcome.result
+        if isinstance(outcome.result, Forked):
+            self.forked.add(outcome.result.pid)
         name = command.key if hasattr(command, "key") else ""
         self.note(f"   {agent.name} {type(command).__name__} {name} -> {_short(outcome)}")
 

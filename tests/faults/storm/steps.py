@@ -40,7 +40,8 @@ def steps(visits: Visits) -> dict[str, tuple[float, Step]]:
         "stop manager": (2, accidents.stop_manager),
         "stop client": (2, accidents.stop_client),
         "kill client": (0.7, accidents.kill_visitor),
-        "starve": (3, accidents.starve),
+        "starve": (2, accidents.starve),
+        "starve manager": (1.5, lambda stage: accidents.starve_manager(stage, visits)),
         "noise at door": (5, visits.make_noise),
         "bad client": (6, visits.search),
     }

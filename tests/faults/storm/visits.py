@@ -1,5 +1,6 @@
 """Raw visitors (see `raw`) as the round holds them: made, listened to, and closed."""
 
+import contextlib
 import socket
 import time
 from typing import Final
@@ -22,6 +23,7 @@ class Visits:
         self._stage = stage
         self._held: dict[int, raw.Knock | raw.Search] = {}
         self._deaf: set[int] = set()
+        self._crowd: list[socket.socket] = []
 
     def make_noise(self, stage: Stage) -> str | None:
         """Knock with something that is no open."""
@@ -47,6 +49,18 @@ class Visits:
         self._hold(raw.Search(connection, manners, session))
         return f"{key}: a client that {manners}"
 
+    def crowd(self, number: int) -> None:
+        """So many more connections, which say nothing."""
+        for _ in range(number):
+            connection = raw.connect(self._stage.directory / DOOR_NAME)
+            if connection is not None:
+                self._crowd.append(connection)
+
+    def disperse(self) -> None:
+        """Close the crowd's connections."""
+        while self._crowd:
+            self._crowd.pop().close()
+
     def close(self) -> None:
         """Close every connection."""
         for descriptor in list(self._held):
@@ -70,6 +84,8 @@ class Visits:
             self._stage.loop.forget(descriptor)
         if left and isinstance(visit, raw.Search):
             visit.leave()
+        with contextlib.suppress(OSError):
+            visit.connection.shutdown(socket.SHUT_RDWR)  # Also wakes a thread that is saying something.
         visit.connection.close()
 
     def _listen(self, descriptor: int) -> None:

@@ -37,6 +37,7 @@ def _walk(ask: Ask, sizes: list[int]) -> list[dict[str, Any]]:
     conversation, answer = _session(ask, next(turns))
     answers = [answer]
     while cursor := answers[-1]["page"].get("next_cursor"):
+        assert len(answers) <= answer["page"]["total_candidates"], "the pages never end"
         assert len(answers) < len(ask.request["documents"]), "there are more pages than documents"
         [line] = conversation.receive(encode({"cursor": cursor, "limit": next(turns)}))
         assert line.count(b"\n") == 1

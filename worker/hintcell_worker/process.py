@@ -67,6 +67,8 @@ class Streams:
             return os.read(self._input, _READ_BYTES)
         except ConnectionError:
             return b""
+        except OSError as error:
+            raise RequestError(f"cannot read the request: {error.strerror}") from error
 
     def write(self, data: bytes) -> bool:
         """Write all of `data`; false when the reader is gone."""

@@ -1,0 +1,251 @@
+"""`hintcell search` up to its process: options, order, and what is printed. The client is a fake."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from hintcell import HintcellError, ManagerUnavailable, OpenRefused, SessionEnded
+from hintcell.cli import search
+from hintcell.cli.group import commands
+from hintcell_worker.protocol import (
+    MAX_QUERY_BYTES,
+    POLICY_IDENTIFIERS,
+    POLICY_IDENTIFIERS_OUT_OF_SCOPE,
+    Limits,
+)
+from tests.client.cli.fakes import FakeClient
+
+_RANKING = [("a/b.py:3:f", 12.345), ("c.py:10:C.g", 2.0), ("d.py:1:h", 0.5), ("e.py:1:i", 0.0), ("e.py:9:j", 0.0)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.py").write_text("def read(): pass\n")
+    (tmp_path / "test_a.py").write_text("def test_read(): pass\n")
+    return tmp_path
+
+
+def call(monkeypatch: pytest.MonkeyPatch, client: FakeClient, *arguments: str) -> Result:
+    monkeypatch.setattr(search, "Client", client)
+    return CliRunner().invoke(commands, ["search", "read", *arguments])
+
+
+def test_a_page_is_a_table_with_what_there_is_to_know_below(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--limit", "2")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "rank  score  where     function",
+        "   1  12.35  a/b.py:3  f",
+        "   2   2.00  c.py:10   C.g",
+        "",
+        "1-2 of 5 functions; policy bm25_complete",
+        "Session 5e55, pid 4711",
+        "More: --limit 4, or --all-pages",
+    ]
+
+
+def test_all_pages_end_where_no_function_matches_any_more(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--limit", "2", "--all-pages")
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:4]] == ["1", "2", "3"]
+    assert result.stdout.count("rank  score") == 1
+    assert "e.py" not in result.stdout
+    assert "No other function has a word of the query.\n1-3 of 5 functions" in result.stdout
+    assert "More:" not in result.stdout
+
+
+def test_with_parts_of_names_a_score_of_0_is_no_reason_to_leave_out(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    client = FakeClient(_RANKING, policy=POLICY_IDENTIFIERS)
+    result = call(monkeypatch, client, "--root", str(root), "--limit", "2", "--all-pages", "--identifier-hints")
+    assert client.opened["identifier_hints"] is True
+    assert "1-5 of 5 functions" in result.stdout
+
+
+def test_json_lines_hold_every_candidate_and_nothing_else(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--limit", "2", "--json", "--all-pages")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["candidate_id"], line["bm25_score"]) for line in lines] == _RANKING
+    assert [line["inspection_rank"] for line in lines] == [1, 2, 3, 4, 5]
+    assert (lines[1]["path"], lines[1]["line"], lines[1]["name"]) == ("c.py", 10, "C.g")
+    assert result.stderr == ""
+
+
+def test_without_all_pages_json_is_one_page(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--limit", "2", "--json")
+    assert len(result.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "flags", "said"),
+    [
+        ("bm25_complete", [], "try others, or --identifier-hints"),
+        (POLICY_IDENTIFIERS_OUT_OF_SCOPE, ["--identifier-hints"], "try others."),
+        (POLICY_IDENTIFIERS, ["--identifier-hints"], "every score is 0"),
+    ],
+)
+def test_that_nothing_matches_is_said_with_what_to_try(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: str, flags: list[str], said: str
+) -> None:
+    ranking = [(name, 0.0) for name, _ in _RANKING]
+    result = call(monkeypatch, FakeClient(ranking, policy=policy), "--root", str(root), *flags)
+    assert result.exit_code == 0
+    assert said in result.stdout
+    assert f"policy {policy}" in result.stdout
+    json_result = call(monkeypatch, FakeClient(ranking, policy=policy), "--root", str(root), "--json", *flags)
+    assert len(json_result.stdout.splitlines()) == len(ranking)
+    assert json_result.stderr.count("\n") == (policy != POLICY_IDENTIFIERS)
+
+
+def test_that_names_were_not_split_is_said(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING, policy=POLICY_IDENTIFIERS_OUT_OF_SCOPE)
+    assert "without --identifier-hints" in call(monkeypatch, client, "--root", str(root), "--identifier-hints").stdout
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_on_a_terminal_nothing_is_wider_than_it(monkeypatch: pytest.MonkeyPatch, root: Path, width: int) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(search, "console", lambda: Console(file=screen, width=width, force_terminal=False))
+    name = "a_function_with_a_name_that_is_rather_long"
+    client = FakeClient([(f"package/folder/sub_folder/module.py:1234:{name}", 1.0)])
+    assert call(monkeypatch, client, "--root", str(root)).exit_code == 0
+    lines = screen.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert ("rank  score" in lines[0]) == (width >= 80)
+
+
+def test_the_grant_is_taken_before_anything_is_read(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    def on_grant() -> None:
+        (root / "b.py").write_text("def write(): pass\n")
+
+    client = FakeClient(_RANKING, on_grant=on_grant)
+    assert call(monkeypatch, client, "--root", str(root), "--principal", "alice").exit_code == 0
+    assert [document.id for document in client.documents] == [
+        "a.py:1:read",
+        "b.py:1:write",
+        "test_a.py:1:test_read",
+    ]
+    assert client.grants[0].principal == "alice"
+    assert client.grants[0].labels == (f"folder:{root}",)
+    assert client.opened["grant"] is client.grants[0]
+
+
+def test_packages_are_labels_by_their_top_level_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeClient(_RANKING)
+    assert call(monkeypatch, client, "--package", "json.decoder", "--package", "click").exit_code == 0
+    assert client.grants[0].labels == ("package:click", "package:json")
+    assert {document.id.partition("/")[0] for document in client.documents} == {"click", "json"}
+
+
+def test_tests_can_be_left_out(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING)
+    result = call(monkeypatch, client, "--root", str(root), "--no-tests")
+    assert [document.id for document in client.documents] == ["a.py:1:read"]
+    assert "Left out: test files: 1" in result.stdout
+
+
+def test_a_directory_is_where_the_manager_is_looked_for(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING)
+    call(monkeypatch, client, "--root", str(root), "--directory", "/run/hintcell")
+    assert client.directory == "/run/hintcell"
+
+
+def test_the_principal_is_the_login_name_or_the_uid(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING)
+    monkeypatch.setenv("LOGNAME", "bob")
+    call(monkeypatch, client, "--root", str(root))
+
+    def no_name() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", no_name)
+    call(monkeypatch, client, "--root", str(root))
+    assert client.grants[0].principal == "bob"
+    assert client.grants[1].principal.startswith("uid:")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ManagerUnavailable("no manager serves /x: start one"),
+        OpenRefused("permission_changed", "permissions changed since the grant"),
+        SessionEnded("crashed", "two\nlines"),
+        HintcellError("anything else"),
+    ],
+)
+def test_an_error_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch, root: Path, error: HintcellError) -> None:
+    result = call(monkeypatch, FakeClient(fails=error), "--root", str(root), "--json")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("hintcell: ")
+    assert result.stderr.endswith(" ".join(str(error).split()) + "\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_one_function_too_many_says_so_and_names_the_ways_out(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    count = Limits().max_documents - 1
+    (root / "b.py").write_text("".join(f"def f{number}(): pass\n" for number in range(count)))
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root))
+    assert result.exit_code == 1
+    assert "4,097 functions (1 over the limit of 4,096)" in result.stderr
+    assert "take only what fits (--fit), or leave tests out (--no-tests)" in result.stderr
+    client = FakeClient(_RANKING)
+    assert call(monkeypatch, client, "--root", str(root), "--fit").exit_code == 0
+    assert len(client.documents) == Limits().max_documents
+
+
+def test_what_fits_leaves_room_for_names_to_be_split(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    text = "".join(f"def f{number}():\n    '{'x' * 9_000}'\n" for number in range(100))
+    for name in ("b.py", "c.py", "d.py"):
+        (root / name).write_text(text)
+    sizes: list[int] = []
+    for flags in (["--fit"], ["--fit", "--identifier-hints"]):
+        client = FakeClient(_RANKING)
+        call(monkeypatch, client, "--root", str(root), *flags)
+        sizes.append(sum(len(document.text) for document in client.documents))
+    limit = Limits().max_text_bytes
+    assert limit * 99 // 100 < sizes[0] <= limit
+    assert limit * 97 // 100 < sizes[1] <= limit * 99 // 100
+
+
+def test_a_folder_without_functions_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = call(monkeypatch, FakeClient(), "--root", str(tmp_path))
+    assert result.exit_code == 1
+    assert "no Python function" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["  "], "it is blank"),
+        (["é" * (MAX_QUERY_BYTES // 2) + "x"], "8,193 bytes, 1 over the limit of 8,192"),
+        (["\udcff"], "not valid UTF-8"),
+        (["read", "config"], "quote it"),
+        (["x", "--principal", " "], "name who will read"),
+        (["x", "--principal", "\udcff"], "not valid UTF-8"),
+        (["x", "--limit", "0"], "1<=x<=4096"),
+        (["x", "--limit", "4097"], "1<=x<=4096"),
+        (["x", "--root", "/nowhere/at/all"], "does not exist"),
+        (["x", "--root", ".", "--package", "json"], "exclude each other"),
+    ],
+)
+def test_a_wrong_call_starts_nothing(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:
+    client = FakeClient(_RANKING)
+    monkeypatch.setattr(search, "Client", client)
+    result = CliRunner().invoke(commands, ["search", *arguments])
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert client.grants == []
+
+
+def test_the_longest_query_is_taken(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING)
+    monkeypatch.setattr(search, "Client", client)
+    query = "é" * (MAX_QUERY_BYTES // 2)
+    assert CliRunner().invoke(commands, ["search", query, "--root", str(root)]).exit_code == 0
+    assert client.opened["query"] == query

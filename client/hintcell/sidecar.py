@@ -37,6 +37,8 @@ from hintcell_manager.protocol import (
 START_DEADLINE_S: Final = 20.0
 # A manager that serves answers at once.
 ATTACH_DEADLINE_S: Final = 5.0
+# A manager that starts looks at its client within a second.
+START_STOP_DEADLINE_S: Final = 5.0
 # The manager's own deadlines for ending every session add up to less.
 STOP_DEADLINE_S: Final = 15.0
 
@@ -104,8 +106,7 @@ class Sidecar:
                 )
             except OSError as error:
                 raise ManagerUnavailable(f"cannot start a manager: {error.strerror}") from error
-            undo.callback(process.wait)
-            undo.callback(process.kill)
+            undo.callback(_end_start, ours, process)
             theirs.close()  # So that the manager's death is seen as the end of what it says.
             attached = _attached(ours, START_DEADLINE_S)
             undo.pop_all()
@@ -205,6 +206,16 @@ def _attached(presence: socket.socket, deadline_s: float) -> Attached:
         raise ProtocolViolated("the manager's greeting is none")
     presence.settimeout(None)
     return reply
+
+
+def _end_start(presence: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    """Have a manager that is still starting clean up and leave, as it does when its client goes; else kill it."""
+    presence.close()
+    try:
+        process.wait(START_STOP_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _stop(presence: socket.socket, process: subprocess.Popen[bytes] | None, directory: Path, owner: int) -> None:

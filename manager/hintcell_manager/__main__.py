@@ -1,8 +1,11 @@
 """`python -P -m hintcell_manager`."""
 
+import signal
 import sys
 
-from hintcell_manager.command import main
-
 if __name__ == "__main__":
+    # Until the manager handles it, an interrupt ends the process without a traceback, also while modules load.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from hintcell_manager.command import main
+
     sys.exit(main())

@@ -1,6 +1,8 @@
-"""The one thing that the manager asks of Linux beyond what Python's library offers."""
+"""What the manager asks of Linux beyond what Python's library offers, and the descriptors that it may have."""
 
 import ctypes
+import os
+import resource
 import sys
 from typing import Final
 
@@ -18,3 +20,15 @@ def become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def allow_all_descriptors() -> None:
+    """Raise this process's limit of open descriptors as far as it may; the template inherits it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def free_descriptors() -> int:
+    """How many more descriptors this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft - len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the cheapest count of what is open

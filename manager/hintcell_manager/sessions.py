@@ -194,9 +194,7 @@ class Sessions:
 
     def matching(self, change: PermissionChange) -> list[Session]:
         """The sessions that a change must end: those that match and are not dead."""
-        return [
-            session for session in self._live.values() if not session.is_dead and matches(change, session.subject)
-        ]
+        return [session for session in self._live.values() if not session.is_dead and matches(change, session.subject)]
 
     def open(self, request: OpenRequest, now: float) -> Session:
         """Admit a session; it starts at its turn, see `start_waiting`.

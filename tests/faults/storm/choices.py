@@ -1,12 +1,14 @@
 """Whom a step is about: drawn from whoever is there."""
 
 from tests.faults.storm.crew import Agent
-from tests.faults.storm.ledger import SessionRecord, Told
+from tests.faults.storm.ledger import ChangeRecord, SessionRecord, Told
 from tests.faults.storm.stage import Stage
 
 PRINCIPALS = ("ann", "bob", "cem", "dai")
 LABELS = ("repo:a", "repo:b", "team:x", "team:y")
 SNAPSHOTS = ("monday", "tuesday", "wednesday")
+
+_ANY_GRANT = 0.2
 
 
 def harmed_agents(stage: Stage) -> list[Agent]:
@@ -20,9 +22,23 @@ def agent(stage: Stage) -> Agent:
 
 
 def told(stage: Stage) -> Told:
-    """A grant: mostly the latest, sometimes an older one."""
+    """A grant: mostly the latest that no change of its principal or labels has outdated, sometimes any."""
     grants = stage.ledger.grants
-    return grants[-1] if stage.rng.random() < 0.6 else stage.rng.choice(grants)
+    if stage.rng.random() < _ANY_GRANT:
+        return stage.rng.choice(grants)
+    for one in reversed(grants):
+        if not any(_outdates(change, one) for change in stage.ledger.changes):
+            return one
+    return grants[-1]
+
+
+def _outdates(change: ChangeRecord, one: Told) -> bool:
+    return (
+        change.session_id is None
+        and (change.returned is None or change.returned > one.began)
+        and change.principal in {None, one.grant.principal}
+        and (change.labels is None or bool(set(change.labels) & set(one.grant.labels)))
+    )
 
 
 def session(stage: Stage) -> SessionRecord | None:

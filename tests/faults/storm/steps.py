@@ -10,7 +10,19 @@ from typing import Final
 from tests.faults.storm import accidents, catalogs, choices
 from tests.faults.storm.crew import Agent
 from tests.faults.storm.ledger import ChangeRecord, SessionRecord
-from tests.faults.storm.messages import AskEnd, AskGrant, AskStatus, Cancel, Catalog, Change, Close, Open, Turn, Which
+from tests.faults.storm.messages import (
+    AskEnd,
+    AskGrant,
+    AskStatus,
+    Cancel,
+    Catalog,
+    Change,
+    Close,
+    Fork,
+    Open,
+    Turn,
+    Which,
+)
 from tests.faults.storm.stage import Stage
 from tests.faults.storm.visits import Visits
 
@@ -28,20 +40,21 @@ def steps(visits: Visits) -> dict[str, tuple[float, Step]]:
         "open large": (4, _open_large),
         "open, worker misbehaves": (4, _open_and_misbehave),
         "open, cancel": (3, _open_and_cancel),
-        "page": (24, _turn),
+        "page": (34, _turn),
         "close": (7, _close),
-        "change": (9, _change),
-        "opens race change": (4, _burst),
+        "change": (6, _change),
+        "opens race change": (3.5, _burst),
         "ask": (3, _ask),
         "kill worker": (4, accidents.kill_worker),
         "stop worker": (3, accidents.stop_worker),
-        "kill template": (1.5, accidents.kill_template),
+        "kill template": (2, accidents.kill_template),
         "stop template": (2, accidents.stop_template),
         "stop manager": (2, accidents.stop_manager),
         "stop client": (2, accidents.stop_client),
         "kill client": (0.7, accidents.kill_visitor),
         "starve": (2, accidents.starve),
         "starve manager": (1.5, lambda stage: accidents.starve_manager(stage, visits)),
+        "client forks": (1, _fork),
         "noise at door": (5, visits.make_noise),
         "bad client": (6, visits.search),
     }
@@ -158,7 +171,9 @@ def close(stage: Stage, agent: Agent, session: SessionRecord) -> None:
 
 def _change(stage: Stage) -> str:
     rng = stage.rng
-    selectors = rng.choice(("principal", "labels", "snapshot_id", "session_id", "two", "everyone"))
+    selectors = rng.choices(
+        ("principal", "labels", "snapshot_id", "session_id", "two", "everyone"), (5, 4, 4, 4, 4, 1)
+    )[0]
     session = choices.session(stage)
     change = ChangeRecord(None, None, None, None, selectors == "everyone", time.monotonic())
     if selectors in {"principal", "two"}:
@@ -205,6 +220,12 @@ def _burst(stage: Stage) -> str | None:
 
     stage.loop.after(stage.rng.uniform(0, 0.02), announce_it)
     return f"{len(opens)} opens that race a change"
+
+
+def _fork(stage: Stage) -> str:
+    agent = choices.agent(stage)
+    agent.send(Fork(stage.number()))
+    return f"{agent.name} forks a child"
 
 
 def _ask(stage: Stage) -> str:

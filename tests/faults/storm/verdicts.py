@@ -130,7 +130,7 @@ def failure(ledger: Ledger, client: str, error: str, message: str, span: tuple[f
         case "ManagerUnavailable":
             is_true = hindered or _has_ended(ledger, ended)
         case "ControlFailed":
-            is_true = hindered
+            is_true = hindered or "client was closed" in message
         case "HintcellError":
             is_true = "client is closed" in message
         case _:

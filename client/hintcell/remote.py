@@ -68,6 +68,6 @@ class RemoteManager:
 
 def _load(path: Path) -> tuple[bytes, bytes | None]:
     try:
-        return zmq.auth.load_certificate(path)
+        return zmq.auth.load_certificate(path)  # pyright: ignore[reportUnknownMemberType]
     except (OSError, ValueError) as error:
         raise HintcellError(f"{path} holds no key: {error}") from error

@@ -33,6 +33,8 @@ _SINGLE_THREADED: Final = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
 )
 
+_NONE: Final[list[int]] = []
+
 OnMessage = Callable[["Launcher", FromTemplate, list[int]], None]
 OnGone = Callable[["Launcher"], None]
 
@@ -176,7 +178,7 @@ class ExecLauncher:
         self.pid: int | None = None
         self.workers: dict[int, int | None] = {}
         self.launched = 0
-        self._loop.call_soon(on_message, self, Ready(), [])
+        self._loop.call_soon(on_message, self, Ready(), _NONE)
 
     def last_words(self) -> str:
         """As `Launcher.last_words`: it has no process to say anything."""
@@ -199,7 +201,7 @@ class ExecLauncher:
         self.workers[request.token] = process.pid
         pidfd = os.pidfd_open(process.pid)
         self._loop.add_reader(pidfd, self._reap, pidfd, request.token, process)
-        self._loop.call_soon(self._on_message, self, Forked(request.token, process.pid), [])
+        self._loop.call_soon(self._on_message, self, Forked(request.token, process.pid), _NONE)
 
     def kill_worker(self, token: int) -> None:
         """As `Launcher.kill_worker`; the worker is our own child and not reaped, so the pid is still its own."""

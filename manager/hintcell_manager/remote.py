@@ -49,7 +49,7 @@ class Keys:
         secret = directory / f"{_MANAGER}.key_secret"
         try:
             mode = secret.stat().st_mode
-            self.public, private = zmq.auth.load_certificate(secret)
+            self.public, private = zmq.auth.load_certificate(secret)  # pyright: ignore[reportUnknownMemberType]
         except (OSError, ValueError) as error:
             raise KeysError(f"there is no manager's key in {directory}: make one with `hintcell keys`") from error
         if private is None:
@@ -62,7 +62,7 @@ class Keys:
         """Whether the key of this name in Z85 is among those for the role, now."""
         for path in (self._directory / role).glob("*.key"):
             try:
-                public, _ = zmq.auth.load_certificate(path)
+                public, _ = zmq.auth.load_certificate(path)  # pyright: ignore[reportUnknownMemberType]
             except (OSError, ValueError):  # Just removed, or half written: no key.
                 continue
             if public.decode() == public_key:
@@ -99,7 +99,7 @@ def make_keys(directory: Path, client: str | None, role: Role) -> list[Path]:
             directory.mkdir(parents=True, exist_ok=True)
             if (directory / f"{_MANAGER}.key_secret").exists():
                 raise KeysError(f"{directory} has a manager's key already: remove it first to make another")
-            return [Path(path) for path in zmq.auth.create_certificates(directory, _MANAGER)]
+            return [Path(path) for path in zmq.auth.create_certificates(directory, _MANAGER)]  # pyright: ignore[reportUnknownMemberType]
         if not _NAME.fullmatch(client):
             raise KeysError("a client's name is made of letters, digits, - and _")
         Keys(directory)
@@ -108,7 +108,7 @@ def make_keys(directory: Path, client: str | None, role: Role) -> list[Path]:
             raise KeysError(f"{client} has a key already: remove it first to make another")
         for path in (public, secret):
             path.parent.mkdir(exist_ok=True)
-        made = [Path(path) for path in zmq.auth.create_certificates(secret.parent, client)]
+        made = [Path(path) for path in zmq.auth.create_certificates(secret.parent, client)]  # pyright: ignore[reportUnknownMemberType]
         return [made[0].rename(public), made[1]]
     finally:
         os.umask(before)

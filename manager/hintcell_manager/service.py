@@ -391,8 +391,10 @@ class Service:
         self._perform(self._sessions.start_waiting())
 
     def _template_said(self, message: FromTemplate, descriptors: list[int]) -> None:
+        if isinstance(message, Ready):
+            return
         pidfd = descriptors[0] if descriptors else None
-        session = None if isinstance(message, Ready) else self._sessions.by_token(message.token)
+        session = self._sessions.by_token(message.token)
         if session is None:
             if pidfd is not None:
                 os.close(pidfd)

@@ -12,7 +12,7 @@ import contextlib
 import os
 import socket
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -266,7 +266,7 @@ class AsyncSession:
         self._connection.close()
 
     @contextlib.asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
+    async def _one_at_a_time(self) -> AsyncGenerator[None, None]:
         """Hold the session for one exchange, within its deadline; whatever breaks the exchange off ends the session."""
         async with self._lock:
             self._check_open()

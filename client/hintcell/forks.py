@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 
 _held: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _lock = threading.RLock()
@@ -17,7 +17,7 @@ _is_hooked = False
 
 
 @contextlib.contextmanager
-def making() -> Iterator[None]:
+def making() -> Generator[None, None, None]:
     """No other thread forks inside this context."""
     global _is_hooked  # noqa: PLW0603 - one hook for the process, set when it is first needed
     with _lock:

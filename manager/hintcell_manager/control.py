@@ -81,7 +81,8 @@ class ControlEndpoint:
             OSError: a socket cannot be made.
         """
         self._context = zmq.Context()
-        router = zmq.asyncio.Socket(self._context, zmq.ROUTER)
+        shadow = zmq.asyncio.Context.shadow(self._context)  # pyright: ignore[reportUnknownMemberType]
+        router = shadow.socket(zmq.ROUTER)
         # Publishing never waits: a subscriber that is a thousand events behind loses some.
         self._events = self._context.socket(zmq.PUB)
         try:

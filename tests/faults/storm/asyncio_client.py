@@ -56,6 +56,7 @@ class AsyncioAgent:
         while line := await reader.readline():
             for command in agent.said([line]):
                 if isinstance(command, Leave):
+                    self._commanded_to_cancel.update(self._tasks)  # asyncio.run does that next.
                     return
                 self._begin(command.op, self._perform(command))
 

@@ -135,9 +135,7 @@ class Ending:
                 what = f"{agent.name} has {dict(now - wanted)} more and {dict(wanted - now)} less than without a client"
                 stage.violate(figures.DESCRIPTORS, what)
             stage.result.looks["tables of descriptors"] = stage.result.looks.get("tables of descriptors", 0) + 1
-        for pid in stage.forked:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        stage.end_forked()
         for agent in stage.living_agents():
             agent.send(Leave(stage.number()))
             self._expect_exit(agent)

@@ -85,7 +85,8 @@ class SessionRecord(msgspec.Struct):
         parent_pid: the template that forked it; None if it was dead before anybody looked.
         died: when its death was seen by the round, a moment after it happened.
         causes: what was done to it alone.
-        pages: began and ended of each delivered page.
+        pages: when each delivered page was asked for.
+        exchanges: when those were asked for that the worker had to answer; the first page is kept by the client.
         seen_end: the reason that its client was told, unless the client closed it itself.
         is_closed: whether its client was told to close it.
     """
@@ -105,7 +106,8 @@ class SessionRecord(msgspec.Struct):
     parent_pid: int | None = None
     died: float | None = None
     causes: list[Cause] = []
-    pages: list[tuple[float, float]] = []
+    pages: list[float] = []
+    exchanges: list[float] = []
     seen_end: str | None = None
     is_closed: bool = False
 

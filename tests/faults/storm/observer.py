@@ -54,8 +54,8 @@ class Observer:
                 self._ledger.grants.append(Told(result.grant, outcome.began, outcome.ended))
             case Opened() if session is not None:
                 self.opened(session, result, outcome.began, outcome.ended)
-            case PageSeen() if session is not None:
-                self._page(session, result, outcome)
+            case PageSeen() if session is not None and isinstance(command, Turn):
+                self._page(session, result, outcome.began, is_kept=bool(session.pages) and command.which == "first")
             case Changed() if isinstance(command, Change):
                 self._changed(command, result, outcome)
             case Refused() if session is not None:
@@ -88,6 +88,8 @@ class Observer:
 
     def ended(self, session: SessionRecord, reason: str, message: str, at: float) -> None:
         """A client was told that its session is over."""
+        if verdicts.could_not_ask(self._ledger, session, message, at):
+            return
         if not message.startswith(verdicts.CLOSED_HERE):
             if session.seen_end is None:
                 self._count(self._result.ends, reason)
@@ -102,10 +104,12 @@ class Observer:
             self._violate(figures.ALIVE, f"{session.key}: process {session.worker.pid} lives after the change returned")
         return True
 
-    def _page(self, session: SessionRecord, page: PageSeen, outcome: Outcome) -> None:
+    def _page(self, session: SessionRecord, page: PageSeen, began: float, *, is_kept: bool) -> None:
         self._count(self._result.looks, "pages")
-        session.pages = [*session.pages, (outcome.began, outcome.ended)]
-        self._judge(figures.PAGES, verdicts.page(self._ledger, session, outcome.began))
+        session.pages = [*session.pages, began]
+        if not is_kept:
+            session.exchanges = [*session.exchanges, began]
+        self._judge(figures.PAGES, verdicts.page(self._ledger, session, began))
         if page.foreign or not 0 <= page.offset < page.total:
             self._violate(figures.FOREIGN, f"{session.key}: {page}")
 

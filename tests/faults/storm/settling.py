@@ -19,6 +19,7 @@ def settle(stage: Stage, visits: Visits) -> None:
     """Bring the round to a quiet point, and look."""
     stage.note("settle")
     come_to_rest(stage, visits)
+    stage.end_forked()
     announcer = stage.agents["announcer"]
     for session in list(stage.ledger.sessions.values()):
         if session.holder in stage.agents and session.opened is not None:

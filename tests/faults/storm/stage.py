@@ -4,6 +4,7 @@ Covers starting it all, commanding clients, and watching. What the steps are is 
 `settling` and `endings`.
 """
 
+import contextlib
 import itertools
 import os
 import random
@@ -233,6 +234,12 @@ class Stage:
             return
         self.pidfds[session.key] = pidfd
         self.loop.on_readable(pidfd, lambda: self._died(session))
+
+    def end_forked(self) -> None:
+        """Kill the children that clients have forked. Each holds copies of whatever its parent said just then."""
+        for pid in self.forked:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def templates(self) -> list[Process]:
         """The living templates, loading ones among them."""

@@ -29,6 +29,8 @@ from tests.faults.storm.visits import Visits
 # Each may have 60 MB of its own while it ranks; the machine has other things to do.
 _MAX_OPEN: Final = 24
 
+_SELECTORS: Final = ("principal", "labels", "snapshot_id", "session_id", "two", "everyone")
+
 Step = Callable[[Stage], str | None]
 
 

@@ -17,6 +17,7 @@ EARLY_S: Final = 0.05
 AFTERMATH_S: Final = 1.0
 
 CLOSED_HERE: Final = "the session was closed here"
+NOT_KNOWN: Final = "the worker hung up, and why is not known"
 
 
 def over_since(ledger: Ledger, session: SessionRecord) -> float | None:
@@ -69,6 +70,13 @@ def end(ledger: Ledger, session: SessionRecord, reason: str, message: str, asked
     if message.startswith("ranking took over") and not _may_rank_long(session):
         return f"{session.key}: ended with {message!r}, but its ranking took no time: its client was slow"
     return None
+
+
+def could_not_ask(ledger: Ledger, session: SessionRecord, message: str, asked_at: float) -> bool:
+    """Whether the client says that it does not know why, having had no descriptor left to ask."""
+    return message.startswith(NOT_KNOWN) and _is_hindered(
+        ledger, {Who.CLIENT}, session.asked, asked_at, starved=True, name=session.holder
+    )
 
 
 def reasons(ledger: Ledger, session: SessionRecord, asked_at: float) -> set[str]:
@@ -141,7 +149,7 @@ def failure(ledger: Ledger, client: str, error: str, message: str, span: tuple[f
 def _by_options(ledger: Ledger, session: SessionRecord, last: float) -> set[str]:
     options, possible = ledger.options, set()
     age_s = last - session.asked
-    asked_for = max((began for began, ended in session.pages if ended <= last), default=session.asked)
+    asked_for = max((began for began in session.exchanges if began <= last), default=session.asked)
     if options.idle_timeout_s is not None and last - asked_for >= options.idle_timeout_s - EARLY_S:
         possible.add("idle_timeout")
     if options.lifetime_s is not None and age_s >= options.lifetime_s - EARLY_S:

@@ -14,9 +14,12 @@ DEV := $(VENV)/stamp-dev
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
 
+# Of `make faults`.
+SEED ?= 1
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format clean
+.PHONY: help demo test faults check format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +29,9 @@ demo: $(RUNTIME) ## show what hintcell does, on texts of its own
 
 test: check ## every check, then the tests
 	$(BIN)/pytest -n auto
+
+faults: $(DEV) ## 2,000 random faults on real processes, and what they broke; SEED=n for other ones
+	$(BIN)/python -m tests.faults.storm --steps 2000 --seed $(SEED)
 
 check: $(DEV) ## lint, format, types and the contracts between the packages; no tests
 	$(BIN)/ruff check

@@ -134,7 +134,9 @@ async def _serve(
             at_stop.push_async_callback(asyncio.to_thread, metrics.close)
             log.info("metrics port=%d", metrics.port)
         service.start()
+        log.info("serving instance=%s", service.instance)
         await service.serve_until_stopped()
+        log.info("stopped instance=%s", service.instance)
 
 
 def _keys(endpoints: Endpoints) -> Keys:

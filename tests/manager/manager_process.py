@@ -66,7 +66,7 @@ class Opened:
 
 
 class ManagerProcess:
-    """One manager, and a connection to each of its endpoints whenever one is wanted."""
+    """One manager, with one control connection of our own, and more connections whenever they are wanted."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], directory: Path, context: zmq.Context[zmq.Socket[bytes]]
@@ -74,6 +74,11 @@ class ManagerProcess:
         self.process = process
         self.directory = directory
         self._context = context
+        self._control = context.socket(zmq.DEALER)
+        self._connect(self._control)
+
+    def close(self) -> None:
+        self._control.close()
 
     @property
     def pid(self) -> int:
@@ -88,18 +93,21 @@ class ManagerProcess:
             assert line, f"the manager ended without {text!r}: {seen.decode()}"
 
     @contextlib.contextmanager
-    def control(self, patience_s: float = PATIENCE_S) -> Iterator[zmq.Socket[bytes]]:
+    def control(self) -> Iterator[zmq.Socket[bytes]]:
+        """Another control connection."""
         with self._context.socket(zmq.DEALER) as control:
-            control.linger = 0
-            control.rcvtimeo = int(patience_s * 1000)
-            control.connect(f"ipc://{self.directory / 'control'}")
+            self._connect(control)
             yield control
+
+    def _connect(self, control: zmq.Socket[bytes]) -> None:
+        control.linger = 0
+        control.rcvtimeo = PATIENCE_S * 1000
+        control.connect(f"ipc://{self.directory / 'control'}")
 
     def say(self, body: bytes) -> ControlReply:
         """The reply to this body, whatever it is."""
-        with self.control() as control:
-            control.send(body)
-            return control_replies.decode(control.recv())
+        self._control.send(body)
+        return control_replies.decode(self._control.recv())
 
     def ask(self, request: ControlRequest, reply: type[_Reply]) -> _Reply:
         answer = self.say(encode(request))
@@ -178,12 +186,11 @@ def a_manager(
             stderr=subprocess.PIPE,
             env=os.environ | (environment or {}),
         )
-        with process:
-            try:
-                manager = ManagerProcess(process, directory, context)
-                manager.wait_for_log(until)
-                yield manager
-                process.send_signal(signal.SIGTERM)
-                process.wait(PATIENCE_S)
-            finally:
-                process.kill()
+        with process, contextlib.ExitStack() as at_the_end:
+            at_the_end.callback(process.kill)
+            manager = ManagerProcess(process, directory, context)
+            at_the_end.callback(manager.close)
+            manager.wait_for_log(until)
+            yield manager
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE_S)

@@ -21,7 +21,7 @@ class Opening:
     def running(self, pid: int = PID) -> Session:
         session = self.open()
         self.sessions.start_waiting()
-        self.sessions.started(session, pid)
+        self.sessions.started(session, pid, 0.0)
         return session
 
     def ended(self) -> Session:
@@ -65,7 +65,7 @@ def tell(opening: Opening, session: Session, event: Event) -> list[Instruction]:
         case Event.TURN:
             return sessions.start_waiting()
         case Event.STARTED:
-            return sessions.started(session, PID)
+            return sessions.started(session, PID, 0.0)
         case Event.START_FAILED:
             return sessions.start_failed(session, "no process is left", now=5.0)
         case Event.END:

@@ -6,6 +6,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,28 +16,43 @@ from hintcell_manager.protocol import (
     Attached,
     ChangeReport,
     Failure,
-    Grant,
     GrantRequest,
     OpenRequest,
     PermissionChange,
     Refused,
     StatusRequest,
-    control_replies,
     encode,
 )
 from tests.manager.manager_process import ManagerProcess, a_manager, answer_at
 from tests.manager.places import descriptor_limit, open_descriptors, short_directory
 
 
+class _Idle(NamedTuple):
+    """A manager, and the descriptors that it has while nobody is there."""
+
+    manager: ManagerProcess
+    descriptors: set[int]
+
+
 @pytest.fixture(scope="module")
-def manager() -> Iterator[ManagerProcess]:
+def idle() -> Iterator[_Idle]:
     with short_directory() as directory, a_manager(directory) as manager:
-        yield manager
+        manager.status()
+        yield _Idle(manager, set(open_descriptors(manager.pid)))
+
+
+@pytest.fixture
+def manager(idle: _Idle) -> ManagerProcess:
+    """The manager, when it has let go of whatever was there before."""
+    while open_descriptors(idle.manager.pid).keys() != idle.descriptors:
+        idle.manager.status()
+    return idle.manager
 
 
 @contextlib.contextmanager
 def _free_descriptors(manager: ManagerProcess, free: int) -> Iterator[None]:
-    """While the manager can open so many more. Every control connection to it must be there before."""
+    """While the manager can open so many more."""
+    manager.status()  # It has finished whatever it was doing when it answered before.
     limits = resource.prlimit(manager.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(manager.pid, resource.RLIMIT_NOFILE, (descriptor_limit(manager.pid, free=free), limits[1]))
     try:
@@ -77,37 +93,26 @@ def test_a_worker_whose_pidfd_got_lost_is_killed_all_the_same(manager: ManagerPr
     grant = manager.grant()
     template = manager.status().template_pid
     assert template is not None
-    with manager.control() as control:
-        control.send(encode(GrantRequest("alice")))
-        control.recv()
-        with _free_descriptors(manager, 3):
-            os.kill(template, signal.SIGSTOP)
-            session = manager.knock(OpenRequest(grant, "s5", limit=1))
-            with session, manager.knock(Attach()) as taking_the_last_descriptor:
-                assert isinstance(answer_at(taking_the_last_descriptor), Attached)
-                os.kill(template, signal.SIGCONT)
-                assert isinstance(answer_at(session), Admitted)
-                assert "anon_inode:[pidfd]" not in open_descriptors(manager.pid).values()
-                control.send(encode(PermissionChange(snapshot_id="s5")))
-                report = control_replies.decode(control.recv())
-                assert isinstance(report, ChangeReport)
-                (ended,) = report.ended
-                assert not Path(f"/proc/{ended.pid}").exists()
-                assert session.recv(1) == b""
+    with _free_descriptors(manager, 3):
+        os.kill(template, signal.SIGSTOP)
+        session = manager.knock(OpenRequest(grant, "s5", limit=1))
+        manager.wait_for_sessions(1)
+        with session, manager.knock(Attach()) as taking_the_last_descriptor:
+            assert isinstance(answer_at(taking_the_last_descriptor), Attached)
+            os.kill(template, signal.SIGCONT)
+            assert isinstance(answer_at(session), Admitted)
+            assert "anon_inode:[pidfd]" not in open_descriptors(manager.pid).values()
+            (ended,) = manager.ask(PermissionChange(snapshot_id="s5"), ChangeReport).ended
+            assert not Path(f"/proc/{ended.pid}").exists()
+            assert session.recv(1) == b""
     assert manager.end(ended.session_id).exit_status == -signal.SIGKILL
 
 
 def test_control_requests_that_need_a_descriptor_fail_in_words_and_others_are_served(manager: ManagerProcess) -> None:
-    with manager.control() as control:
-        control.send(encode(GrantRequest("alice")))
-        control.recv()
-        with _free_descriptors(manager, 0):
-            control.send(encode(StatusRequest()))
-            assert control_replies.decode(control.recv()) == Failure(
-                "the manager cannot do it now: Too many open files"
-            )
-            control.send(encode(GrantRequest("alice")))
-            assert isinstance(control_replies.decode(control.recv()), Grant)
+    with _free_descriptors(manager, 0):
+        failure = manager.ask(StatusRequest(), Failure)
+        assert failure.message == "the manager cannot do it now: Too many open files"
+        assert manager.grant().principal == "alice"
     assert manager.status().memory.state == "measured"
 
 

@@ -78,10 +78,10 @@ def test_sessions_start_oldest_first_and_no_more_than_the_template_may_hold_unre
     waiting = [opening.open() for _ in range(MAX_UNREPORTED_STARTS + 3)]
     assert _started(opening.sessions) == waiting[:MAX_UNREPORTED_STARTS]
     assert _started(opening.sessions) == []
-    opening.sessions.started(waiting[5], PID)
+    opening.sessions.started(waiting[5], PID, 0.0)
     assert _started(opening.sessions) == [waiting[MAX_UNREPORTED_STARTS]]
     opening.sessions.start_failed(waiting[0], "no process", now=2.0)
-    opening.sessions.started(waiting[1], PID + 1)
+    opening.sessions.started(waiting[1], PID + 1, 0.0)
     assert _started(opening.sessions) == waiting[MAX_UNREPORTED_STARTS + 1 :]
     assert _started(opening.sessions) == []
 
@@ -98,7 +98,7 @@ def test_a_session_that_must_end_during_its_fork_keeps_its_place_until_the_fork_
     _started(opening.sessions)
     opening.sessions.end(waiting[0], "permission_changed", "", now=2.0)
     assert _started(opening.sessions) == []
-    opening.sessions.started(waiting[0], PID)
+    opening.sessions.started(waiting[0], PID, 0.0)
     assert _started(opening.sessions) == [waiting[-1]]
 
 
@@ -108,7 +108,7 @@ def test_a_session_that_must_end_during_its_fork_is_killed_as_soon_as_its_pid_is
     refused = opening.sessions.end(session, "permission_changed", "permissions changed", now=2.0)
     assert refused == [Refuse(session, "permission_changed", "permissions changed")]
     assert not session.is_dead, "its process may exist"
-    assert opening.sessions.started(session, PID) == [Kill(session)]
+    assert opening.sessions.started(session, PID, 0.0) == [Kill(session)]
     assert (session.pid, session.is_dead) == (PID, False)
     opening.exit(session, -9)
     assert (session.state, session.reason, session.is_dead) == (State.ENDED, "permission_changed", True)
@@ -125,7 +125,8 @@ def test_a_session_that_must_end_during_its_fork_is_killed_as_soon_as_its_pid_is
         (2, "a warning\nhintcell-worker: too long\n", "rejected", "too long"),
         (2, "", "rejected", ""),
         (1, "hintcell-worker: out of memory\n", "crashed", "the worker ended with status 1"),
-        (3, "", "crashed", "the worker ended with status 3"),
+        (3, "", "idle_timeout", "nothing was asked for None s"),
+        (4, "", "crashed", "the worker ended with status 4"),
         (-9, "", "crashed", "the worker was ended by signal 9"),
         (-11, "Segmentation fault\n", "crashed", "the worker was ended by signal 11"),
         (None, "", "crashed", "the worker died, and its exit status is not known"),
@@ -175,7 +176,7 @@ def test_what_is_known_of_an_end_does_not_change_when_it_is_told_again(opening: 
         ("permission_changed", "permission_changed"),
         ("manager_stopped", "manager_stopped"),
         ("lifetime", "cannot_start"),
-        ("memory_limit", "cannot_start"),
+        ("memory_limit", "memory_budget"),
     ],
 )
 @pytest.mark.parametrize("starting", [False, True], ids=["admitted", "starting"])

@@ -14,6 +14,8 @@ _EXCLUDED_BY_THE_PID = {
     ("ending before its fork", Event.EXITED),
     ("ending after its fork", Event.START_FAILED),
     ("ending, seen dead", Event.START_FAILED),
+    ("ending after its fork", Event.STARTED),
+    ("ending, seen dead", Event.STARTED),
 }
 _PAIRS = list(itertools.product(SITUATIONS, Event))
 _LISTED = [
@@ -22,16 +24,7 @@ _LISTED = [
     if (SITUATIONS[situation], event) in TABLE and (situation, event) not in _EXCLUDED_BY_THE_PID
 ]
 _NOT_LISTED = [
-    pytest.param(
-        situation,
-        event,
-        marks=pytest.mark.xfail(
-            event is Event.STARTED and situation in {"admitted", "ended before its turn", "ended without a fork"},
-            reason="bug: Sessions.started sets the pid of a session that has no fork under way",
-        ),
-    )
-    for situation, event in _PAIRS
-    if (situation, event) not in _LISTED
+    (situation, event) for situation, event in _PAIRS if (situation, event) not in _LISTED
 ]
 
 

@@ -4,10 +4,12 @@ With `--round N`, that round of the storm alone, and its log.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -22,10 +24,12 @@ ROUND_S: Final = 240.0
 _ROOT: Final = Path(__file__).parents[3]
 
 
-def storm(steps: int, seed: int, *, only: int | None = None, jobs: int = 2) -> tuple[Result, list[str]]:
+def storm(
+    steps: int, seed: int, *, only: int | None = None, jobs: int = 2, fixed: Mapping[str, object] | None = None
+) -> tuple[Result, list[str]]:
     """Run the rounds; their result added up, and what there is to say about each that went wrong or was changed."""
     namespace, why_not = new_pid_namespace()
-    plans = [plan for plan in rounds(seed, steps) if only in {None, plan.number}]
+    plans = [_fixed(plan, fixed or {}) for plan in rounds(seed, steps) if only in {None, plan.number}]
     total, remarks = Result(), []
     if namespace is None and any(plan.parent == "is_pid_1" for plan in plans):
         remarks.append(f"skipped: no manager ran as the child of a PID 1 ({why_not})")
@@ -34,8 +38,14 @@ def storm(steps: int, seed: int, *, only: int | None = None, jobs: int = 2) -> t
             total.add(result)
             if result.violations or only is not None:
                 again = f"python -m tests.faults.storm --steps {steps} --seed {seed} --round {plan.number}"
+                again += f" --plan '{json.dumps(fixed)}'" if fixed else ""
                 remarks.append("\n".join([f"round {plan.number} ({again})", *result.log]))
     return total, remarks
+
+
+def _fixed(plan: Plan, fixed: Mapping[str, object]) -> Plan:
+    """The plan with these of its fields as given."""
+    return msgspec.convert(msgspec.to_builtins(plan) | dict(fixed), Plan)
 
 
 def _run(plan: Plan, namespace: list[str] | None) -> Result:
@@ -55,9 +65,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--round", type=int, help="run this round alone, and print its log")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="rounds at the same time")
+    parser.add_argument(
+        "--plan", default="{}", metavar="JSON", help="fields of `plan.Plan` that every round shall have"
+    )
     flags = parser.parse_args()
     began = time.monotonic()
-    result, remarks = storm(flags.steps, flags.seed, only=flags.round, jobs=flags.jobs)
+    result, remarks = storm(flags.steps, flags.seed, only=flags.round, jobs=flags.jobs, fixed=json.loads(flags.plan))
     for remark in remarks:
         print(remark, end="\n\n")
     number = 1 if flags.round is not None else len(rounds(flags.seed, flags.steps))

@@ -45,6 +45,8 @@ class Ending:
         self._began = stage.ledger.manager_end_began = time.monotonic()
         owner, manager = stage.agents["owner"], stage.manager
         assert manager is not None
+        if plan.ending.startswith("client"):
+            self._note_closing(owner)
         match plan.ending:
             case "client_closes":
                 self._wake(owner)
@@ -75,6 +77,14 @@ class Ending:
         self._look_at_logs()
 
     # --- steps of an ending ---
+
+    def _note_closing(self, owner: Agent) -> None:
+        """With its client, every session of its is over, whatever it is in the middle of."""
+        for session in self._stage.ledger.sessions.values():
+            if session.holder == owner.name:
+                session.is_closed = True
+                session.may_end("completed", self._began)
+                session.may_end("rejected", self._began)
 
     def _wake(self, agent: Agent) -> None:
         """A stopped client cannot close; whoever else is stopped stays so."""

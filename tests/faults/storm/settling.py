@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Final
 
-from tests.faults.storm import figures, processes, steps
+from tests.faults.storm import figures, processes, steps, verdicts
+from tests.faults.storm.ledger import SessionRecord
 from tests.faults.storm.messages import AskEnd, AskStatus
 from tests.faults.storm.stage import ANSWER_S, SOON_S, START_S, Stage
 from tests.faults.storm.visits import Visits
@@ -20,6 +21,7 @@ def settle(stage: Stage, visits: Visits) -> None:
     stage.note("settle")
     come_to_rest(stage, visits)
     stage.end_forked()
+    _await_ends(stage)
     announcer = stage.agents["announcer"]
     for session in list(stage.ledger.sessions.values()):
         if session.holder in stage.agents and session.opened is not None:
@@ -47,6 +49,18 @@ def come_to_rest(stage: Stage, visits: Visits) -> None:
     stage.loop.hurry()
     _await_answers(stage)
     visits.close()
+
+
+def _await_ends(stage: Stage) -> None:
+    """Whoever must end by itself does, while its client does nothing."""
+
+    def due() -> list[SessionRecord]:
+        sessions = stage.ledger.sessions.values()
+        return [one for one in sessions if one.key in stage.pidfds and verdicts.must_end(stage.ledger, one)]
+
+    if not stage.loop.wait_until(lambda: not due(), SOON_S):
+        for session in due():
+            stage.violate(figures.HANGS, f"{session.key} ({session.trigger}) was to end by itself, and has not")
 
 
 def _await_answers(stage: Stage) -> None:

@@ -7,6 +7,7 @@ rules are as narrow as races allow: what began a moment after the death was seen
 from collections.abc import Iterable
 from typing import Final
 
+from tests.faults.storm import catalogs
 from tests.faults.storm.ledger import Ledger, SessionRecord, Who
 
 # Between a death as the round saw it and the manager's notice of it, on a busy machine.
@@ -99,6 +100,18 @@ def reasons(ledger: Ledger, session: SessionRecord, asked_at: float) -> set[str]
     return possible | _by_options(ledger, session, last)
 
 
+def must_end(ledger: Ledger, session: SessionRecord) -> bool:
+    """Whether the session ends sooner or later though nobody does anything about it."""
+    options = ledger.options
+    return (
+        options.idle_timeout_s is not None
+        or options.lifetime_s is not None
+        or (options.memory_limit_bytes is not None and session.trigger == catalogs.ALLOCATE)
+        or session.trigger == catalogs.CRASH
+        or over_since(ledger, session) is not None
+    )
+
+
 def refusal(ledger: Ledger, session: SessionRecord, reason: str, ended: float) -> str | None:
     """I8 for opens that were refused."""
     options = ledger.options
@@ -154,7 +167,7 @@ def _by_options(ledger: Ledger, session: SessionRecord, last: float) -> set[str]
         possible.add("idle_timeout")
     if options.lifetime_s is not None and age_s >= options.lifetime_s - EARLY_S:
         possible.add("lifetime")
-    if options.memory_limit_bytes is not None and (session.catalog == "large" or session.trigger == "stormAllocate"):
+    if options.memory_limit_bytes is not None and (session.catalog == "large" or session.trigger == catalogs.ALLOCATE):
         possible.add("memory_limit")
     deadline_s = options.ranking_deadline_s
     if deadline_s is not None and age_s >= deadline_s - EARLY_S:

@@ -19,6 +19,7 @@ from typing import Any
 HOOKS = set(os.environ.get("HINTCELL_STORM_HOOKS", "").split(","))
 FLOOD_BYTES = 10 * 1024 * 1024
 ALLOCATION_STEP_BYTES = 8 * 1024 * 1024
+ALLOCATION_STEPS = 40
 JUMP_S = 10 * 86_400
 STOP_AT_FORK = 3
 
@@ -40,9 +41,10 @@ def act_upon(query: str) -> None:
     if "stormHang" in query:
         while True:
             time.sleep(60)
-    held = []
+    held: list[bytes] = []
     while "stormAllocate" in query:
-        held.append(b"\1" * ALLOCATION_STEP_BYTES)
+        if len(held) < ALLOCATION_STEPS:  # Without bound as far as any limit is concerned, but not for the machine.
+            held.append(b"\1" * ALLOCATION_STEP_BYTES)
         time.sleep(0.01)
 
 

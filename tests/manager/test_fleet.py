@@ -1,7 +1,8 @@
-"""The manager's hold on its template and workers: whatever is killed, every process is seen dead and reaped."""
+"""The manager's hold on its templates and workers: whatever is killed, every process is seen dead and reaped."""
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -13,35 +14,47 @@ from typing import BinaryIO, TypeVar, cast
 
 import pytest
 
-from hintcell_manager import launcher as launcher_module
-from hintcell_manager.launcher import Launcher, WorkerProcess
+from hintcell_manager import fleet as fleet_module
+from hintcell_manager.fleet import Fleet, Reaped
+from hintcell_manager.launcher import Launcher
 from hintcell_manager.linux import become_subreaper
+from hintcell_manager.protocol import ManagerOptions
 from hintcell_manager.stderr_tail import StderrTail
-from hintcell_worker.template_protocol import Exited, Fork, Forked, FromTemplate, Ready
+from hintcell_manager.worker_process import WorkerProcess
+from hintcell_worker.template_protocol import Exited, Fork, Forked, FromTemplate
 from tests.manager.own_process import command_of, in_a_process_of_its_own
 from tests.manager.places import PATIENCE_S, ROOT, has_exited, own_descriptors
 from tests.manager.template_process import ANSWER, REQUEST
 
-_Message = TypeVar("_Message", Ready, Forked, Exited)
+_Message = TypeVar("_Message", Forked, Exited)
 
 
 class Hold:
-    """A launcher, and what is heard from its template."""
+    """A fleet, and what is heard from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ManagerOptions | None = None) -> None:
         become_subreaper()
+        logging.disable()  # What it logs would be taken for an error of the scene.
         self.loop = asyncio.get_running_loop()
         self.messages: asyncio.Queue[tuple[FromTemplate, list[int]]] = asyncio.Queue()
-        self.gone = asyncio.Event()
-        self.times_gone = 0
-        self.launcher = Launcher(
+        self.ready: asyncio.Queue[Launcher] = asyncio.Queue()
+        self.failures: asyncio.Queue[str] = asyncio.Queue()
+        self.burials: asyncio.Queue[tuple[dict[int, int | None], Reaped]] = asyncio.Queue()
+        self.fleet = Fleet(
+            options or ManagerOptions(),
+            on_ready=lambda: self.ready.put_nowait(self.current()),
             on_message=lambda message, descriptors: self.messages.put_nowait((message, descriptors)),
-            on_gone=self._gone,
+            on_buried=lambda workers, reaped: self.burials.put_nowait((dict(workers), dict(reaped))),
+            on_failed=self.failures.put_nowait,
         )
+        self.fleet.start()
 
-    def _gone(self) -> None:
-        self.times_gone += 1
-        self.gone.set()
+    def current(self) -> Launcher:
+        assert self.fleet.current is not None
+        return self.fleet.current
+
+    def template(self) -> int:
+        return self.fleet.template_pids()[0]
 
     async def hear(self, kind: type[_Message]) -> tuple[_Message, list[int]]:
         message, descriptors = await asyncio.wait_for(self.messages.get(), PATIENCE_S)
@@ -49,19 +62,21 @@ class Hold:
         return message, descriptors
 
     async def worker(self, token: int, *, limit: int = 1, with_pidfd: bool = True) -> "Worker":
+        launcher = self.current()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         tail, stderr = StderrTail.open(self.loop)
         with theirs:
-            self.launcher.fork(Fork(token, limit, identifier_hints=False), theirs.fileno(), stderr)
+            launcher.fork(Fork(token, limit, identifier_hints=False), theirs.fileno(), stderr)
         os.close(stderr)
-        forked, (pidfd,) = await self.hear(Forked)
+        forked, pidfds = await self.hear(Forked)
         assert forked.token == token
-        worker = Worker(forked.pid, ours, WorkerProcess(self.launcher, token, tail))
-        if with_pidfd:
-            worker.process.watch(pidfd, worker.died.set)
-        else:
-            os.close(pidfd)
+        worker = Worker(forked.pid, ours, WorkerProcess(launcher, token, tail))
+        for pidfd in pidfds:
+            if with_pidfd:
+                worker.process.watch(pidfd, worker.died.set)
+            else:
+                os.close(pidfd)
         return worker
 
 
@@ -87,6 +102,13 @@ class Worker:
         self.process.close()
 
 
+async def soon(queue: "asyncio.Queue[_Thing]") -> "_Thing":
+    return await asyncio.wait_for(queue.get(), PATIENCE_S)
+
+
+_Thing = TypeVar("_Thing")
+
+
 def _has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -96,11 +118,11 @@ def _has_children() -> bool:
 
 
 @in_a_process_of_its_own
-async def test_workers_are_forked_and_killed_and_their_ends_seen_and_the_rest_reaped_at_the_burial() -> None:
+async def test_workers_are_forked_and_killed_and_their_ends_seen_and_the_rest_reaped_at_the_end() -> None:
     descriptors = own_descriptors()
     hold = Hold()
-    await hold.hear(Ready)
-    assert os.getsid(hold.launcher.pid) == hold.launcher.pid, "a terminal's Ctrl-C is not for the template"
+    await soon(hold.ready)
+    assert os.getsid(hold.template()) == hold.template(), "a terminal's Ctrl-C is not for the template"
 
     worker = await hold.worker(1)
     await worker.ask_one_page()
@@ -129,42 +151,105 @@ async def test_workers_are_forked_and_killed_and_their_ends_seen_and_the_rest_re
     left = [await hold.worker(5), await hold.worker(6, with_pidfd=False)]
     for worker in left:
         await worker.ask_one_page()
-    assert not hold.gone.is_set()
-    reaped = await hold.launcher.bury()
-    assert reaped.keys() == {worker.pid for worker in left}, reaped
-    assert all(status == -signal.SIGKILL for status, _ in reaped.values()), reaped
-    assert all(peak > 1024 * 1024 for _, peak in reaped.values())
-    assert not _has_children()
+    await hold.fleet.stop()
+    workers, reaped = hold.burials.get_nowait()
+    assert workers == {5: left[0].pid, 6: left[1].pid}
     for worker in left:
+        status, peak = reaped[worker.pid]
+        assert status == -signal.SIGKILL
+        assert peak > 1024 * 1024
         worker.close()
+    assert not _has_children()
     assert own_descriptors() == descriptors
 
 
 @in_a_process_of_its_own
-async def test_when_the_template_is_killed_its_workers_die_and_the_burial_tells_their_statuses() -> None:
+async def test_when_the_template_is_killed_its_workers_are_reaped_and_another_takes_its_place() -> None:
     descriptors = own_descriptors()
     hold = Hold()
-    await hold.hear(Ready)
+    await soon(hold.ready)
+    template = hold.template()
     workers = [await hold.worker(token) for token in range(3)]
     for worker in workers:
         await worker.ask_one_page()
     os.kill(workers[2].pid, signal.SIGSTOP)  # A stopped process dies as well.
-    os.kill(hold.launcher.pid, signal.SIGKILL)
-    await asyncio.wait_for(hold.gone.wait(), PATIENCE_S)
-    with pytest.raises(BrokenPipeError):
-        hold.launcher.fork(Fork(9, 1, identifier_hints=False), 0, 2)
-    hold.launcher.kill()
-
-    reaped = await hold.launcher.bury()
-    assert reaped.keys() == {worker.pid for worker in workers}, reaped
-    assert all(status == -signal.SIGKILL for status, _ in reaped.values()), reaped
-    assert all(peak > 1024 * 1024 for _, peak in reaped.values())
-    assert not _has_children()
+    os.kill(template, signal.SIGKILL)
+    told, reaped = await soon(hold.burials)
+    assert told == {token: worker.pid for token, worker in enumerate(workers)}
     for worker in workers:
+        status, peak = reaped[worker.pid]
+        assert status == -signal.SIGKILL
+        assert peak > 1024 * 1024
         await asyncio.wait_for(worker.died.wait(), PATIENCE_S)
         worker.process.kill()
         worker.close()
-    assert hold.times_gone == 1
+    await soon(hold.ready)
+    assert hold.template() != template
+    again = await hold.worker(9)
+    await again.ask_one_page()
+    again.close()
+    await hold.fleet.stop()
+    assert not _has_children()
+    assert own_descriptors() == descriptors
+
+
+@in_a_process_of_its_own
+async def test_a_template_that_has_forked_enough_is_retired_and_stays_until_its_last_worker_ends() -> None:
+    hold = Hold(ManagerOptions(template_max_forks=1))
+    await soon(hold.ready)
+    first = hold.template()
+    worker = await hold.worker(1)
+    hold.fleet.look_at_age()
+    assert hold.template() == first, "until its successor is ready, it goes on forking"
+    await soon(hold.ready)
+    assert hold.template() != first
+    assert first in hold.fleet.template_pids()
+    await worker.ask_one_page()
+    worker.connection.close()
+    await hold.hear(Exited)
+    await soon(hold.burials)
+    assert first not in hold.fleet.template_pids()
+    worker.close()
+    await hold.fleet.stop()
+    assert not _has_children()
+
+
+@in_a_process_of_its_own
+async def test_a_burial_leaves_the_workers_of_other_templates_alone() -> None:
+    hold = Hold(ManagerOptions(template_max_forks=1))
+    await soon(hold.ready)
+    old = await hold.worker(1)
+    hold.fleet.look_at_age()
+    await soon(hold.ready)
+    young = await hold.worker(2)
+    os.kill(hold.template(), signal.SIGKILL)
+    told, reaped = await soon(hold.burials)
+    assert told == {2: young.pid}
+    assert reaped[young.pid][0] == -signal.SIGKILL
+    await old.ask_one_page()
+    old.close()
+    young.close()
+    await hold.fleet.stop()
+    assert not _has_children()
+
+
+@in_a_process_of_its_own
+async def test_a_fresh_interpreter_for_each_worker_answers_and_dies_like_a_forked_one() -> None:
+    descriptors = own_descriptors()
+    hold = Hold(ManagerOptions(launcher="exec"))
+    await soon(hold.ready)
+    assert hold.fleet.template_pids() == []
+    worker = await hold.worker(1)
+    await worker.ask_one_page()
+    worker.process.kill()
+    exited, _ = await hold.hear(Exited)
+    assert (exited.token, exited.status) == (1, -signal.SIGKILL)
+    worker.close()
+    left = await hold.worker(2)
+    await left.ask_one_page()
+    await hold.fleet.stop()
+    left.close()
+    assert not _has_children()
     assert own_descriptors() == descriptors
 
 
@@ -182,46 +267,45 @@ async def test_a_template_that_does_not_start_is_gone_and_has_said_why() -> None
     with tempfile.TemporaryDirectory() as directory:
         sys.executable = _executable(directory, "echo to stdout; echo no memory >&2; exit 1")
         hold = Hold()
-        await asyncio.wait_for(hold.gone.wait(), PATIENCE_S)
-        assert await hold.launcher.bury() == {}
-    assert hold.launcher.last_words == "to stdout\nno memory\n"
-    assert hold.messages.empty()
+        assert await soon(hold.failures) == "the template did not start: to stdout\nno memory"
+        await soon(hold.burials)
+    await hold.fleet.stop()
     assert not _has_children()
     assert own_descriptors() == descriptors
 
 
 @in_a_process_of_its_own
-async def test_a_template_that_cannot_even_be_executed_is_an_error_and_leaves_nothing_open() -> None:
+async def test_a_template_that_cannot_even_be_executed_is_told_and_leaves_nothing_open() -> None:
     descriptors = own_descriptors()
     sys.executable = "/nowhere/python"
-    with pytest.raises(OSError, match="No such file"):
-        Hold()
+    hold = Hold()
+    assert "No such file" in hold.failures.get_nowait()
     assert not _has_children()
     assert own_descriptors() == descriptors
 
 
 @in_a_process_of_its_own
-async def test_a_burial_does_not_wait_for_ever_for_what_does_not_die() -> None:
-    launcher_module.BURIAL_DEADLINE_S = 0.2  # type: ignore[misc]
+async def test_what_does_not_die_is_not_called_dead_and_not_waited_for_for_ever() -> None:
+    fleet_module.BURIAL_DEADLINE_S = 0.2  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as directory:
         sys.executable = _executable(directory, "exit 0")
-        hold = Hold()
         undying = subprocess.Popen(["sleep", "600"])  # noqa: ASYNC220 - a child like any other
-        with pytest.raises(TimeoutError):
-            await hold.launcher.bury()
+        hold = Hold()
+        await soon(hold.failures)
+        await hold.fleet.stop()
+    assert hold.burials.empty()
     undying.kill()
     undying.wait()
-    hold.launcher._process.wait()
     assert not _has_children()
 
 
 async def _hold_until_killed() -> None:
     """What the next test kills: a manager process with a template and a worker that answers."""
     hold = Hold()
-    await hold.hear(Ready)
+    await soon(hold.ready)
     worker = await hold.worker(1)
     await worker.ask_one_page()
-    print(json.dumps([hold.launcher.pid, worker.pid]), flush=True)
+    print(json.dumps([hold.template(), worker.pid]), flush=True)
     await asyncio.Event().wait()
 
 

@@ -81,8 +81,8 @@ class RuntimeDirectory:
         os.close(self._lock)
 
     def _remove_sockets(self) -> None:
-        self.door.unlink(missing_ok=True)
-        self.control.unlink(missing_ok=True)
+        for path in (self.door, self.control, self.events):
+            path.unlink(missing_ok=True)
 
 
 def private_directory() -> RuntimeDirectory:

@@ -28,7 +28,7 @@ def client(client_type: type[Client]) -> Iterator[Client]:
 @pytest.fixture
 def principal(request: pytest.FixtureRequest) -> str:
     """A principal that no other test has."""
-    return request.node.nodeid
+    return str(request.node.nodeid)
 
 
 @pytest.fixture

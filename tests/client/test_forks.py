@@ -11,7 +11,6 @@ import sys
 import textwrap
 
 import psutil
-import pytest
 
 from tests.client.searches import START_S
 

@@ -53,7 +53,11 @@ def before_the_request(client: Client) -> None:
 
 def half_a_request(client: Client) -> None:
     send = Session._send
-    Session._send = lambda session, line: send(session, line[: len(line) // 2])  # type: ignore[method-assign]
+
+    def send_half(session: Session, line: bytes) -> None:
+        send(session, line[: len(line) // 2])
+
+    Session._send = send_half  # type: ignore[method-assign,assignment]
     tell(client, search(client, client.grant("alice"), _LARGE))
 
 

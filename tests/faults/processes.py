@@ -102,6 +102,12 @@ def until(condition: Callable[[], object], within_s: float = SOON_S) -> None:
         time.sleep(0.002)
 
 
+def until_more(count: Callable[[], int], by: int = 1) -> None:
+    """Wait until something has happened so many times more."""
+    then = count()
+    until(lambda: count() >= then + by)
+
+
 def assert_none_left(processes: list[Watched], within_s: float = LEFT_WITHIN_S) -> None:
     """No process of these runs or is a zombie, within a second from now."""
 

@@ -35,7 +35,8 @@ def driver(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def told(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stdout is not None
-    return json.loads(process.stdout.readline())
+    pids: dict[str, Any] = json.loads(process.stdout.readline())
+    return pids
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -14,7 +14,7 @@ import pytest
 
 from hintcell import Client, HintcellError, ManagerUnavailable, OpenRefused, Session, SessionEnded
 from tests.client.searches import SOON_S, catalog, next_cursor, search
-from tests.faults.processes import Family, Watched, assert_none_left, unread, until
+from tests.faults.processes import Family, Watched, assert_none_left, unread, until, until_more
 
 pytestmark = pytest.mark.usefixtures("adopted_orphans")
 
@@ -242,8 +242,7 @@ def test_deaths_among_many_opens_give_typed_errors_and_leave_a_manager_that_open
                 for pid in pids:
                     if pid is not None:
                         kill_if_there(pid)
-            before = opened
-            until(lambda before=before: opened > before)
+            until_more(lambda: opened)
     finally:
         stopping.set()
         for thread in threads:

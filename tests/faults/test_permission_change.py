@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from hintcell import Client, Grant, HintcellError, OpenRefused, Session, SessionEnded
 from tests.client.searches import catalog, next_cursor, search
 from tests.faults.patches import Patches
-from tests.faults.processes import Family, Watched, assert_none_left, has_answer, unread, until
+from tests.faults.processes import Family, Watched, assert_none_left, has_answer, unread, until, until_more
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,15 @@ def test_a_page_that_was_read_before_a_change_is_not_delivered_again(client: Cli
         pages = iter(session)
         cursor = next_cursor(next(pages))
         client.permission_changed(principal="alice")
-        for call in (session.page, lambda: session.page(cursor), lambda: next(pages), lambda: next(iter(session))):
+        reads: list[Callable[[], object]] = [
+            session.page,
+            lambda: session.page(cursor),
+            lambda: next(pages),
+            lambda: next(iter(session)),
+        ]
+        for read in reads:
             with pytest.raises(SessionEnded) as end:
-                call()
+                read()
             assert end.value.reason == "permission_changed"
 
 
@@ -125,8 +131,7 @@ def test_racing_opens_are_ended_or_refused_and_never_missed(client: Client) -> N
         racer.start()
     try:
         for _ in range(25):
-            more = sum(racer.pages for racer in racers) + 5
-            until(lambda more=more: sum(racer.pages for racer in racers) > more)
+            until_more(lambda: sum(racer.pages for racer in racers), by=5)
             changed = client.permission_changed(principal="alice").epoch
             Racer.changed = changed
             running = {status.session_id for status in client.status().sessions if status.state == "running"}

@@ -12,8 +12,6 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-import pytest
-
 from hintcell_manager import fleet as fleet_module
 from hintcell_manager.fleet import Fleet, Reaped
 from hintcell_manager.launcher import Launcher

@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from hintcell_manager.protocol import (
     StatusRequest,
     encode,
 )
+from hintcell_manager.service import SPARE_DESCRIPTORS
 from tests.manager.manager_process import ManagerProcess, a_manager, answer_at
 from tests.manager.places import descriptor_limit, open_descriptors, short_directory
 
@@ -34,11 +36,27 @@ class _Idle(NamedTuple):
     descriptors: set[int]
 
 
+# The manager refuses sessions long before its last descriptor; here it shall come to its last.
+_SPARE_NONE = """
+import sys
+if "serve" in sys.orig_argv:
+    import hintcell_manager.service
+    hintcell_manager.service.SPARE_DESCRIPTORS = 0
+"""
+
+
 @pytest.fixture(scope="module")
 def idle() -> Iterator[_Idle]:
-    with short_directory() as directory, a_manager(directory) as manager:
-        manager.status()
-        yield _Idle(manager, set(open_descriptors(manager.pid)))
+    with short_directory() as directory, tempfile.TemporaryDirectory() as patches:
+        (Path(patches) / "sitecustomize.py").write_text(_SPARE_NONE)
+        path = os.pathsep.join([patches, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        with a_manager(directory, environment={"PYTHONPATH": path}) as manager:
+            yield _idle(manager)
+
+
+def _idle(manager: ManagerProcess) -> _Idle:
+    manager.status()
+    return _Idle(manager, set(open_descriptors(manager.pid)))
 
 
 @pytest.fixture
@@ -116,14 +134,21 @@ def test_control_requests_that_need_a_descriptor_fail_in_words_and_others_are_se
     assert manager.status().memory.state == "measured"
 
 
-def test_a_new_control_connection_without_a_free_descriptor_does_not_end_the_manager(place: Path) -> None:
-    with a_manager(place, until="serving") as manager:
-        with _free_descriptors(manager, 0), manager.control() as control:
-            control.send(encode(GrantRequest("alice")))
-            assert manager.refusal(Attach()).reason == "cannot_start"
-            with pytest.raises(TimeoutError):
-                manager.process.wait(0.3)
-        assert manager.grant().principal == "alice"
+def test_sessions_do_not_take_the_last_descriptors_that_control_connections_need(place: Path) -> None:
+    # Without one, libzmq aborts the process that accepts a connection; every worker would die with it.
+    with a_manager(place) as manager:
+        grant = manager.grant()
+        with _free_descriptors(manager, SPARE_DESCRIPTORS - 5):
+            refused = manager.refusal(OpenRequest(grant, "s1", limit=1))
+            assert refused.reason == "cannot_start"
+            assert "free descriptors left" in refused.message
+            with contextlib.ExitStack() as connections:
+                for _ in range(20):
+                    control = connections.enter_context(manager.control())
+                    control.send(encode(GrantRequest("alice")))
+                    control.recv()
+        with manager.session(grant) as session:
+            session.ask_one_page()
 
 
 def test_everybody_who_waits_is_answered_when_no_worker_can_be_started(place: Path) -> None:

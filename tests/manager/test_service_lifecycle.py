@@ -1,10 +1,12 @@
 """A manager process from its start to its end: what it waits for, who takes over, and what is left behind."""
 
+import contextlib
 import os
 import signal
 import socket
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,14 +81,17 @@ def test_who_opens_before_the_template_is_ready_is_served_when_it_is(place: Path
                 assert answers.readline() == ANSWER
 
 
-def _never_ready(place: Path) -> dict[str, str]:
-    """The environment of a manager whose template loads for ever."""
-    (place / "sklearn.py").write_text("import time; time.sleep(600)")
-    return {"PYTHONPATH": str(place)}
+def _with_sklearn(place: Path, script: str) -> dict[str, str]:
+    """The environment of a manager whose template loads this in the place of scikit-learn."""
+    (place / "sklearn.py").write_text(script)
+    return {"PYTHONPATH": os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])}
+
+
+_FOR_EVER = "import time; time.sleep(600)"
 
 
 def test_a_change_before_the_template_is_ready_is_answered_at_once_and_refuses_whom_it_matches(place: Path) -> None:
-    with a_manager(place / "run", environment=_never_ready(place), until="serving") as manager:
+    with a_manager(place / "run", environment=_with_sklearn(place, _FOR_EVER), until="serving") as manager:
         alice, bob = (manager.knock(OpenRequest(manager.grant(name), "s1", limit=1)) for name in ("alice", "bob"))
         with alice, bob:
             manager.wait_for_sessions(2)
@@ -99,7 +104,7 @@ def test_a_change_before_the_template_is_ready_is_answered_at_once_and_refuses_w
 
 def test_a_template_that_cannot_start_is_told_in_its_own_words_at_each_try(place: Path) -> None:
     (place / "sklearn.py").write_text("raise ImportError('no such thing here')")
-    with a_manager(place / "run", environment={"PYTHONPATH": str(place)}, until="is gone") as manager:
+    with a_manager(place / "run", environment={"PYTHONPATH": str(place)}, until="did not start") as manager:
         for _ in range(2):
             refused = manager.refusal(OpenRequest(manager.grant(), "s1", limit=1))
             assert refused == Refused(
@@ -124,6 +129,7 @@ def test_when_the_template_is_killed_its_sessions_end_and_another_serves(place: 
                 assert has_exited(session.pidfd)
                 end = manager.end(session.id)
                 assert (end.reason, end.exit_status) == ("crashed", -9), "reaped, although SIGCHLD came in ignored"
+        manager.wait_for_log("template ready")
         with manager.session() as session:
             session.ask_one_page()
             assert manager.status().template_pid not in {None, first}
@@ -139,7 +145,7 @@ def test_a_stopped_manager_ends_its_sessions_and_leaves_no_process_and_no_socket
         template = manager.status().template_pid
         assert template is not None
         pidfd = os.pidfd_open(template)
-        assert _sockets(place) == ["control", "door"]
+        assert _sockets(place) == ["control", "door", "events"]
         manager.process.send_signal(signal.SIGTERM)
         assert manager.process.wait(PATIENCE_S) == 0
         assert session.has_hung_up()
@@ -156,7 +162,7 @@ def test_a_manager_stopped_before_its_template_is_ready_refuses_who_waits_and_le
     place: Path, number: signal.Signals
 ) -> None:
     directory = place / "run"
-    with a_manager(directory, environment=_never_ready(place), until="serving") as manager:
+    with a_manager(directory, environment=_with_sklearn(place, _FOR_EVER), until="serving") as manager:
         with manager.knock(OpenRequest(manager.grant(), "s1", limit=1)) as waiting:
             template = manager.wait_for_sessions(1).template_pid
             manager.process.send_signal(number)
@@ -179,7 +185,7 @@ def test_after_a_kill_nothing_lives_and_the_next_manager_takes_over_and_knows_no
         os.close(pidfd)
         assert has_exited(session.pidfd)
         assert session.connection.recv(1) == b""
-        assert _sockets(place) == ["control", "door"], "it had no time to clean up"
+        assert _sockets(place) == ["control", "door", "events"], "it had no time to clean up"
     with a_manager(place) as manager:
         refused = manager.refusal(OpenRequest(grant, "s1", limit=1))
         assert refused.reason == "unknown_grant"
@@ -191,26 +197,34 @@ def test_after_a_kill_nothing_lives_and_the_next_manager_takes_over_and_knows_no
 # --- a manager that is private to a client ---
 
 
-def _private(place: Path, lifeline: socket.socket) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [*SERVE, "--private-to", str(lifeline.fileno())],
-        pass_fds=[lifeline.fileno()],
-        env=os.environ | {"XDG_RUNTIME_DIR": str(place)},
-        stderr=subprocess.PIPE,
-    )
+@contextlib.contextmanager
+def _private(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A manager that is private to us, and our end of its lifeline."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(PATIENCE_S)
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                [*SERVE, "--private-to", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"XDG_RUNTIME_DIR": str(place)},
+                stderr=subprocess.PIPE,
+            )
+        with process:
+            try:
+                yield process, ours
+            finally:
+                process.kill()
 
 
 def test_a_private_manager_says_where_it_is_and_goes_with_its_client(place: Path) -> None:
-    ours, theirs = socket.socketpair()
-    ours.settimeout(PATIENCE_S)
-    with ours, _private(place, theirs) as process:
-        theirs.close()
+    with _private(place) as (process, ours):
         attached = answer_at(ours)
         assert isinstance(attached, Attached)
         directory = Path(attached.directory)
         assert (attached.pid, directory.parent) == (process.pid, place)
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        assert _sockets(directory) == ["control", "door"]
+        assert _sockets(directory) == ["control", "door", "events"]
         ours.close()
         assert process.wait(PATIENCE_S) == 0
         assert process.communicate()[1] == b""
@@ -218,10 +232,7 @@ def test_a_private_manager_says_where_it_is_and_goes_with_its_client(place: Path
 
 
 def test_a_private_manager_that_cannot_start_tells_its_client(place: Path) -> None:
-    ours, theirs = socket.socketpair()
-    ours.settimeout(PATIENCE_S)
-    with ours, _private(place / "nowhere", theirs) as process:
-        theirs.close()
+    with _private(place / "nowhere") as (process, ours):
         refused = answer_at(ours)
         assert isinstance(refused, Refused)
         assert refused.reason == "cannot_start"

@@ -23,9 +23,7 @@ _LISTED = [
     for situation, event in _PAIRS
     if (SITUATIONS[situation], event) in TABLE and (situation, event) not in _EXCLUDED_BY_THE_PID
 ]
-_NOT_LISTED = [
-    (situation, event) for situation, event in _PAIRS if (situation, event) not in _LISTED
-]
+_NOT_LISTED = [(situation, event) for situation, event in _PAIRS if (situation, event) not in _LISTED]
 
 
 def _everything_about(session: Session) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hintcell_worker.template_protocol import (
     Forked,
     ForkFailed,
     FromTemplate,
+    Kill,
     Ready,
     to_template,
 )
@@ -104,10 +105,13 @@ class Template:
         if not packet:
             return False
         request = to_template.decode(packet)
-        if not isinstance(request, Fork):
-            self._kill(request.token)
-        elif len(descriptors) == _DESCRIPTORS_OF_FORK:
+        if isinstance(request, Fork) and len(descriptors) == _DESCRIPTORS_OF_FORK:
             self._fork(request, connection=descriptors[0], stderr=descriptors[1])
+            return True
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if isinstance(request, Kill):
+            self._kill(request.token)
         else:
             self._send(
                 ForkFailed(request.token, "the template has no free descriptors: close sessions or raise the limit")

@@ -20,7 +20,6 @@ from hintcell.client import OPEN_DEADLINE_S, PAGE_DEADLINE_S, READ_BYTES, ended
 from hintcell.control import AsyncControl, as_labels, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
-    ControlFailed,
     DeadlineExceeded,
     HintcellError,
     ManagerUnavailable,
@@ -270,6 +269,8 @@ class AsyncSession:
         """Hold the session for one exchange, within its deadline; whatever breaks the exchange off ends the session."""
         async with self._lock:
             self._check_open()
+            if self._connection.fileno() < 0:  # It is over, and why could not be asked before.
+                raise await self._ended()
             try:
                 async with asyncio.timeout(self._page_deadline_s):
                     yield
@@ -312,13 +313,13 @@ class AsyncSession:
             raise self._end
 
     async def _ended(self) -> SessionEnded:
-        """Find out why the worker hung up, and close."""
+        """Close, and find out why the worker hung up; errors as the blocking session's."""
+        self._abandon()
         if self._end is None:
             try:
                 self._end = ended(await self._client.end_of(self.id))
-            except (ManagerUnavailable, DeadlineExceeded, ControlFailed) as error:
+            except (ManagerUnavailable, DeadlineExceeded) as error:
                 self._end = ended(error)
-        self._abandon()
         return self._end
 
 

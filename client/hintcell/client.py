@@ -17,7 +17,6 @@ from typing import Final, Self
 from hintcell.control import Control, as_labels, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
-    ControlFailed,
     DeadlineExceeded,
     HintcellError,
     ManagerUnavailable,
@@ -348,6 +347,8 @@ class Session:
         self._client.check_owner()
         if self._end is not None:
             raise self._end
+        if self._connection.fileno() < 0:  # It is over, and why could not be asked before.
+            raise self._ended()
 
     def _check_alive(self) -> None:
         """Promise I2: what came from a worker that is dead now is not delivered."""
@@ -360,24 +361,26 @@ class Session:
         return DeadlineExceeded(f"no page came within {self._page_deadline_s:g} s: the session is closed")
 
     def _ended(self) -> SessionEnded:
-        """Find out why the worker hung up, and close."""
-        if self._end is None:
-            self._end = self._ask_why()
+        """Close, and find out why the worker hung up.
+
+        Raises:
+            ControlFailed: the manager cannot be asked now, or does not know any more; the session is over anyhow.
+        """
         self._conversation.over()
         self._connection.close()
+        if self._end is None:
+            self._end = self._ask_why()
         return self._end
 
     def _ask_why(self) -> SessionEnded:
         try:
             return ended(self._client.end_of(self.id))
-        except (ManagerUnavailable, DeadlineExceeded, ControlFailed) as error:
+        except (ManagerUnavailable, DeadlineExceeded) as error:
             return ended(error)
 
 
-def ended(answer: End | HintcellError) -> SessionEnded:
+def ended(answer: End | ManagerUnavailable | DeadlineExceeded) -> SessionEnded:
     """What to raise for a session whose worker hung up, given the manager's answer or the failure to get one."""
-    if isinstance(answer, ControlFailed):
-        return SessionEnded("crashed", f"the worker hung up, and why is not known: {answer}")
     if isinstance(answer, HintcellError):
         return SessionEnded("manager_stopped", str(answer))
     kind = RequestRejected if answer.reason == "rejected" else SessionEnded

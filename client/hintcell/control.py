@@ -4,6 +4,8 @@ Each call has a socket of its own, so that calls from several threads or tasks o
 reply.
 """
 
+import os
+import resource
 import select
 import socket
 import time
@@ -29,6 +31,8 @@ from hintcell_manager.protocol import (
 # Above the manager's own deadlines for the slowest request, which is a change that replaces a stuck template.
 CONTROL_DEADLINE_S: Final = 20.0
 
+# ZeroMQ makes about ten for its threads and each socket.
+_SPARE_DESCRIPTORS: Final = 32
 # How often an asyncio call looks whether the manager is still there while it waits for its reply.
 _LOOK_S: Final = 0.2
 _HANDSHAKE_FAILED: Final = (
@@ -87,6 +91,7 @@ class Control:
     def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         until = time.monotonic() + CONTROL_DEADLINE_S
         body = _encode(request)
+        _check_descriptors()
         asking = self._context.socket(zmq.DEALER)
         with asking:
             poller = zmq.Poller()
@@ -145,6 +150,7 @@ class AsyncControl:
             raise ControlFailed(f"cannot ask the manager: {error.strerror}") from error
 
     async def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
+        _check_descriptors()
         with self._context.socket(zmq.DEALER) as asking:
             _connect(asking, self._manager)
             await asking.send(_encode(request))
@@ -212,6 +218,17 @@ def hung_up(connection: socket.socket) -> bool:
     poller = select.poll()
     poller.register(connection, select.POLLRDHUP)
     return bool(poller.poll(0))
+
+
+def _check_descriptors() -> None:
+    """Raise ControlFailed when few descriptors are left: libzmq aborts the process when it gets none."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        free = soft - len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the cheapest count of what is open
+    except OSError:  # There is not even one to look with.
+        free = 0
+    if free < _SPARE_DESCRIPTORS:
+        raise ControlFailed(f"{free} free descriptors are left: close something, or raise the limit (ulimit -n)")
 
 
 def _encode(request: ControlRequest) -> bytes:

@@ -7,6 +7,7 @@ sessions or control requests.
 import contextlib
 import os
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -117,8 +118,10 @@ class Sidecar:
         """Connect to the manager that serves this directory.
 
         Raises:
-            ManagerUnavailable: there is none.
+            ManagerUnavailable: there is none, or others could have put one of theirs there.
         """
+        directory = directory.absolute()
+        _check_private(directory)
         presence = connect(directory / DOOR_NAME)
         try:
             presence.settimeout(ATTACH_DEADLINE_S)
@@ -150,6 +153,17 @@ class Sidecar:
     def close(self) -> None:
         """Let the manager go; a private one is stopped and waited for."""
         self._stop()
+
+
+def _check_private(directory: Path) -> None:
+    try:
+        found = directory.stat()
+    except OSError as error:
+        raise ManagerUnavailable(f"no manager serves {directory} ({error.strerror}): start one") from error
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ManagerUnavailable(
+            f"{directory} is not yours alone, and whoever serves it would see your documents: use another directory"
+        )
 
 
 def new_socket() -> socket.socket:

@@ -7,6 +7,7 @@ tells a living manager from a stale socket, because ZeroMQ would silently take o
 import contextlib
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -105,7 +106,11 @@ def private_directory() -> RuntimeDirectory:
         raise RuntimeDirectoryError(
             f"cannot make a directory in {base}: {error.strerror}; set XDG_RUNTIME_DIR to one of your own"
         ) from error
-    return RuntimeDirectory(path, remove_at_close=True)
+    try:
+        return RuntimeDirectory(path, remove_at_close=True)
+    except RuntimeDirectoryError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _check_private(path: Path) -> None:

@@ -144,6 +144,7 @@ class Service:
         become_subreaper()
         allow_all_descriptors()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # An inherited "ignore" would lose every exit status.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # And what is inherited as blocked would never arrive.
         self._control = ControlEndpoint(self._directory.control, self._directory.events, self.handle)
         self._journal = Journal(self._control.publish)
         self._fleet.start()

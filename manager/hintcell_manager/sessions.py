@@ -291,7 +291,7 @@ class Sessions:
             _decide(session, "rejected", _refusal(last_words))
         elif status == EXIT_DONE:
             _decide(session, "completed", "")
-        elif status == EXIT_IDLE:
+        elif status == EXIT_IDLE and self._options.idle_timeout_s is not None:
             _decide(session, "idle_timeout", f"nothing was asked for {self._options.idle_timeout_s} s")
         elif status == _KILLED_BY_ALARM:
             _decide(session, "crashed", f"ranking took over {self._options.ranking_deadline_s} s")

@@ -12,7 +12,16 @@ import pytest
 import zmq
 
 from hintcell import Client, Grant
-from hintcell_manager.protocol import CONTROL_NAME, DOOR_NAME, Attach, Attached, OpenRequest, door_replies, encode_line
+from hintcell_manager.protocol import (
+    CONTROL_NAME,
+    DOOR_NAME,
+    MAX_DOOR_LINE_BYTES,
+    Attach,
+    Attached,
+    OpenRequest,
+    door_replies,
+    encode_line,
+)
 from tests.client.searches import catalog, next_cursor, search
 from tests.faults.patches import Patches
 from tests.faults.processes import SOON_S, Family, assert_none_left, unread, until
@@ -113,7 +122,7 @@ NONSENSE = {
     "another message": encode_line(Attached("i", 1, "/")),
     "an unknown field": b'{"type":"attach","uid":0}\n',
     "a wrong type": b'{"type":"open","grant":7,"snapshot_id":"s","limit":1}\n',
-    "a line that never ends": b"x" * 200_000,
+    "a line that never ends": b"x" * (MAX_DOOR_LINE_BYTES + 1),
 }
 
 

@@ -176,13 +176,14 @@ def a_manager(
     directory: Path,
     *,
     before: Sequence[str] = (),
+    options: str = "{}",
     environment: Mapping[str, str] | None = None,
     until: str = "template ready",
 ) -> Iterator[ManagerProcess]:
     """A manager that has logged `until`, run by the command `before` if given; stopped at the end, if it still runs."""
     with zmq.Context() as context:
         process = subprocess.Popen(
-            [*before, *SERVE, "--directory", os.fspath(directory)],
+            [*before, *SERVE, "--directory", os.fspath(directory), "--options", options],
             stderr=subprocess.PIPE,
             env=os.environ | (environment or {}),
         )

@@ -250,7 +250,9 @@ def test_many_visitors_at_one_moment_are_all_served(place: Path) -> None:
     run(scene())
 
 
-def test_after_close_nobody_is_kept_and_nobody_is_let_in(place: Path) -> None:
+def test_after_close_nobody_is_kept_and_nobody_is_let_in(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "LINE_DEADLINE_S", 10 * PATIENCE_S)
+
     async def scene() -> None:
         behind = Behind()
         descriptors = own_descriptors()

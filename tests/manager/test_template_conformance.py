@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from hintcell_worker import command
-from hintcell_worker.template_protocol import Exited
+from hintcell_worker.template_protocol import EXIT_REFUSED, Exited
 from tests.contract.conformance import Case, load_cases
 from tests.manager.template_process import TemplateProcess, exchange, last_words
 
 _AT_A_TIME = 4
-_EXIT_STATUSES = {0: 0, 1: command.EXIT_REFUSED}  # a recording tells success from failure only
+_EXIT_STATUSES = {0: 0, 1: EXIT_REFUSED}  # a recording tells success from failure only
 
 
 def _differing(template: TemplateProcess, cases: Iterable[Case]) -> Iterator[str]:

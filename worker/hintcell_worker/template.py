@@ -87,6 +87,7 @@ class Template:
         """Take requests until the other end of the control socket is closed."""
         child_ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Whoever started the manager may have blocked some.
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)  # Also undoes an inherited "ignore".
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)

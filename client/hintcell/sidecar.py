@@ -26,6 +26,7 @@ from hintcell_manager.protocol import (
     EVENTS_NAME,
     LOCK_NAME,
     MAX_DOOR_LINE_BYTES,
+    MAX_SOCKET_PATH_BYTES,
     Attach,
     Attached,
     ManagerOptions,
@@ -121,6 +122,8 @@ class Sidecar:
             ManagerUnavailable: there is none, or others could have put one of theirs there.
         """
         directory = directory.absolute()
+        if len(os.fsencode(directory / DOOR_NAME)) > MAX_SOCKET_PATH_BYTES:
+            raise ManagerUnavailable(f"{directory} is too long a path for sockets: no manager can serve it")
         _check_private(directory)
         presence = connect(directory / DOOR_NAME)
         try:

@@ -87,12 +87,12 @@ class AsyncClient:
     @property
     def directory(self) -> Path:
         """The manager's runtime directory."""
-        return self._usable()[0].directory
+        return self._started().directory
 
     @property
     def manager_pid(self) -> int:
         """The manager's process."""
-        return self._usable()[0].pid
+        return self._started().pid
 
     async def grant(self, principal: str, labels: Sequence[str] = ()) -> Grant:
         """As `Client.grant`."""
@@ -189,9 +189,15 @@ class AsyncClient:
         self.check_owner()
         if self._closed:
             raise HintcellError("this client is closed: make a new AsyncClient")
-        if self._sidecar is None or self._control is None:
+        sidecar = self._started()
+        if self._control is None:
             raise HintcellError("this client has not started: use `async with AsyncClient() as client`")
-        return self._sidecar, self._control
+        return sidecar, self._control
+
+    def _started(self) -> Sidecar:
+        if self._sidecar is None:
+            raise HintcellError("this client has not started: use `async with AsyncClient() as client`")
+        return self._sidecar
 
 
 class AsyncSession:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,11 @@ from hintcell_manager.protocol import (
 LINE_DEADLINE_S: Final = 5.0
 # Hundreds of agents may start at the same moment.
 _BACKLOG: Final = 512
+# Visitors may not use up the last: libzmq aborts the process when it finds none for a new control connection.
+SPARE_DESCRIPTORS: Final = 64
+_FEW_DESCRIPTORS: Final = Refused(
+    "cannot_start", "the manager has few free descriptors left: close sessions, or raise its limit (ulimit -n)"
+)
 _OUT_OF_DESCRIPTORS: Final = {errno.EMFILE, errno.ENFILE}
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid (unix(7), SO_PEERCRED)
 
@@ -75,6 +81,11 @@ class Door:
                 raise
             self._turn_away()
             return
+        soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if connection.fileno() >= soft_limit - SPARE_DESCRIPTORS:  # The lowest free one was taken: few are left.
+            with connection:
+                answer(connection, _FEW_DESCRIPTORS)
+            return
         connection.setblocking(False)
         visit = self._loop.create_task(self._receive(connection))
         self._visits.add(visit)
@@ -88,7 +99,7 @@ class Door:
         with contextlib.suppress(OSError):
             connection, _ = self._socket.accept()
             with connection:
-                answer(connection, Refused("cannot_start", "the manager has no free descriptors: close sessions"))
+                answer(connection, _FEW_DESCRIPTORS)
         self._reserve = _reserve()
 
     async def _receive(self, connection: socket.socket) -> None:

@@ -1,7 +1,6 @@
 """What the manager asks of Linux beyond what Python's library offers, and the descriptors that it may have."""
 
 import ctypes
-import os
 import resource
 import sys
 from typing import Final
@@ -26,9 +25,3 @@ def allow_all_descriptors() -> None:
     """Raise this process's limit of open descriptors as far as it may; the template inherits it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def free_descriptors() -> int:
-    """How many more descriptors this process may open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft - len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the cheapest count of what is open

@@ -18,7 +18,7 @@ from hintcell_manager.door import Door, answer
 from hintcell_manager.fleet import Fleet, Reaped
 from hintcell_manager.grants import Grants, InvalidRequestError, check_change
 from hintcell_manager.journal import Journal
-from hintcell_manager.linux import allow_all_descriptors, become_subreaper, free_descriptors
+from hintcell_manager.linux import allow_all_descriptors, become_subreaper
 from hintcell_manager.memory import ProcessReader
 from hintcell_manager.protocol import (
     Admitted,
@@ -60,8 +60,6 @@ from hintcell_manager.stderr_tail import StderrTail
 from hintcell_manager.worker_process import WorkerProcess
 from hintcell_worker.template_protocol import Exited, Fork, Forked, ForkFailed, FromTemplate, Ready
 
-# Sessions may not use up the last: ZeroMQ aborts the process when it has none left for a new control connection.
-SPARE_DESCRIPTORS: Final = 64
 # A fork takes milliseconds; a template that does not answer for so long is stopped or stuck, and is replaced.
 FORK_DEADLINE_S: Final = 10.0
 # SIGKILL ends a process in milliseconds, unless the kernel is stuck with it: then we say so.
@@ -70,17 +68,6 @@ DEATH_DEADLINE_S: Final = 5.0
 STATUS_DEADLINE_S: Final = 1.0
 # How long a question about a living session's end may stay open.
 END_QUESTION_DEADLINE_S: Final = 2.0
-
-
-def _check_descriptors() -> None:
-    try:
-        free = free_descriptors()
-    except OSError:  # There is not even one to look with.
-        free = 0
-    if free < SPARE_DESCRIPTORS:
-        raise OpenRefusedError(
-            "cannot_start", f"the manager has {free} free descriptors left: close sessions or raise its limit"
-        )
 
 
 class _Cell:
@@ -191,7 +178,6 @@ class Service:
 
     def _open(self, connection: socket.socket, request: OpenRequest) -> None:
         try:
-            _check_descriptors()
             session = self._sessions.open(request, self._now())
         except OpenRefusedError as refusal:
             answer(connection, Refused(refusal.reason, str(refusal)))

@@ -10,12 +10,15 @@ from typing import cast
 import pytest
 
 from hintcell import Client, Grant
+from tests.client.asynchronous import BlockingAsyncClient
 from tests.client.searches import short_directory
 
 
-@pytest.fixture(scope="session", params=[pytest.param(Client, id="blocking")])
+@pytest.fixture(
+    scope="session", params=[pytest.param(Client, id="blocking"), pytest.param(BlockingAsyncClient, id="asyncio")]
+)
 def client_type(request: pytest.FixtureRequest) -> type[Client]:
-    """The client under test: the place where another with the same methods joins the suite."""
+    """The client under test; what is special to asyncio is in `test_async_client`."""
     return cast(type[Client], request.param)
 
 

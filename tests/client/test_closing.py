@@ -77,7 +77,7 @@ def test_a_closed_client_says_so(client_type: type[Client]) -> None:
         client.status,
         lambda: client.end_of("x"),
     ):
-        with pytest.raises(HintcellError, match="closed: make a new Client"):
+        with pytest.raises(HintcellError, match="closed: make a new (Async)?Client"):
             call()
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from hintcell_manager.door import SPARE_DESCRIPTORS
 from hintcell_manager.protocol import (
     Admitted,
     Attach,
@@ -24,7 +25,6 @@ from hintcell_manager.protocol import (
     StatusRequest,
     encode,
 )
-from hintcell_manager.service import SPARE_DESCRIPTORS
 from tests.manager.manager_process import ManagerProcess, a_manager, answer_at
 from tests.manager.places import descriptor_limit, open_descriptors, short_directory
 
@@ -40,8 +40,8 @@ class _Idle(NamedTuple):
 _SPARE_NONE = """
 import sys
 if "serve" in sys.orig_argv:
-    import hintcell_manager.service
-    hintcell_manager.service.SPARE_DESCRIPTORS = 0
+    import hintcell_manager.door
+    hintcell_manager.door.SPARE_DESCRIPTORS = 0
 """
 
 
@@ -84,7 +84,10 @@ def test_without_a_free_descriptor_visitors_are_told_and_a_session_goes_on(manag
     with manager.session(grant) as session:
         session.ask_one_page()
         with _free_descriptors(manager, 0):
-            told = Refused("cannot_start", "the manager has no free descriptors: close sessions")
+            told = Refused(
+                "cannot_start",
+                "the manager has few free descriptors left: close sessions, or raise its limit (ulimit -n)",
+            )
             for _ in range(3):
                 assert manager.refusal(Attach()) == told
                 assert manager.refusal(OpenRequest(grant, "s1", limit=1)) == told
@@ -141,7 +144,7 @@ def test_sessions_do_not_take_the_last_descriptors_that_control_connections_need
         with _free_descriptors(manager, SPARE_DESCRIPTORS - 5):
             refused = manager.refusal(OpenRequest(grant, "s1", limit=1))
             assert refused.reason == "cannot_start"
-            assert "free descriptors left" in refused.message
+            assert "few free descriptors left" in refused.message
             with contextlib.ExitStack() as connections:
                 for _ in range(20):
                     control = connections.enter_context(manager.control())

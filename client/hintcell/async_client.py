@@ -30,6 +30,7 @@ from hintcell.sidecar import Sidecar, new_socket
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
+    CloseRequest,
     End,
     EndRequest,
     Grant,
@@ -155,6 +156,11 @@ class AsyncClient:
     async def end_of(self, session_id: str) -> End:
         """As `Client.end_of`."""
         return await self._usable()[1].ask(EndRequest(session_id), End)
+
+    async def give_up(self, session_id: str) -> None:
+        """As `Client.give_up`."""
+        with contextlib.suppress(HintcellError):
+            await self._usable()[1].ask(CloseRequest(session_id), End)
 
     async def close(self) -> None:
         """Close every session, and stop the manager if it is private."""
@@ -283,6 +289,7 @@ class AsyncSession:
             except TimeoutError:
                 self._end = SessionEnded("completed", "the session was closed here, because a page took too long")
                 self._abandon()
+                await self._client.give_up(self.id)
                 raise DeadlineExceeded(
                     f"no page came within {self._page_deadline_s:g} s: the session is closed"
                 ) from None

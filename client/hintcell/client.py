@@ -28,6 +28,7 @@ from hintcell.sidecar import Sidecar, connect
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
+    CloseRequest,
     End,
     EndRequest,
     Grant,
@@ -202,6 +203,11 @@ class Client:
         self._check_usable()
         return self._control.ask(EndRequest(session_id), End)
 
+    def give_up(self, session_id: str) -> None:
+        """End a session that does not answer, whatever its worker is doing (called by the session)."""
+        with contextlib.suppress(HintcellError):  # Then its manager is gone, and the worker with it, or will be.
+            self._control.ask(CloseRequest(session_id), End)
+
     def close(self) -> None:
         """Close every session, and stop the manager if it is private."""
         if self._closed or self.is_of_parent:
@@ -358,6 +364,7 @@ class Session:
 
     def _too_late(self) -> HintcellError:
         self.close()
+        self._client.give_up(self.id)
         return DeadlineExceeded(f"no page came within {self._page_deadline_s:g} s: the session is closed")
 
     def _ended(self) -> SessionEnded:

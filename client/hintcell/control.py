@@ -4,6 +4,7 @@ Each call has a socket of its own, so that calls from several threads or tasks o
 reply.
 """
 
+import asyncio
 import os
 import resource
 import select
@@ -141,6 +142,7 @@ class AsyncControl:
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._context = zmq.asyncio.Context()
+        self._closed = False
 
     async def ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         """As `Control.ask`."""
@@ -148,6 +150,12 @@ class AsyncControl:
             return await self._ask(request, reply_type)
         except zmq.ZMQError as error:  # Also of a socket that `close` has closed.
             raise ControlFailed(f"cannot ask the manager: {error.strerror}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                # Closing a socket cancels who waits for it, and nobody else has cancelled this task.
+                raise ControlFailed("the client was closed before the manager replied") from None
+            raise
 
     async def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         _check_descriptors()
@@ -174,7 +182,8 @@ class AsyncControl:
                     return
 
     def close(self) -> None:
-        """Give back ZeroMQ's thread and descriptors."""
+        """Give back ZeroMQ's thread and descriptors; who waits for a reply is told so."""
+        self._closed = True
         self._context.destroy()
 
 

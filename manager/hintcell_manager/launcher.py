@@ -178,6 +178,7 @@ class ExecLauncher:
         self.pid: int | None = None
         self.workers: dict[int, int | None] = {}
         self.launched = 0
+        self._pidfds: dict[int, int] = {}
         self._loop.call_soon(on_message, self, Ready(), _NONE)
 
     def last_words(self) -> str:
@@ -199,8 +200,9 @@ class ExecLauncher:
         )
         self.launched += 1
         self.workers[request.token] = process.pid
-        pidfd = os.pidfd_open(process.pid)
-        self._loop.add_reader(pidfd, self._reap, pidfd, request.token, process)
+        process.returncode = 0  # Reaped here or at the burial, never by subprocess.
+        self._pidfds[request.token] = pidfd = os.pidfd_open(process.pid)
+        self._loop.add_reader(pidfd, self._reap, request.token, process.pid)
         self._loop.call_soon(self._on_message, self, Forked(request.token, process.pid), _NONE)
 
     def kill_worker(self, token: int) -> None:
@@ -212,12 +214,16 @@ class ExecLauncher:
         """As `Launcher.close`."""
         for token in list(self.workers):
             self.kill_worker(token)
+            self._forget(token)
 
-    def _reap(self, pidfd: int, token: int, process: subprocess.Popen[bytes]) -> None:
-        self._loop.remove_reader(pidfd)
-        os.close(pidfd)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+    def _reap(self, token: int, pid: int) -> None:
+        self._forget(token)
+        _, status, usage = os.wait4(pid, 0)
         self.workers.pop(token, None)
         # ru_maxrss is in KiB on Linux (getrusage(2)).
-        self._on_message(self, Exited(token, process.returncode, usage.ru_maxrss * 1024), [])
+        self._on_message(self, Exited(token, os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024), [])
+
+    def _forget(self, token: int) -> None:
+        pidfd = self._pidfds.pop(token)
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)

@@ -273,6 +273,12 @@ class EndRequest(_Message, frozen=True, tag="end_request"):
     session_id: str
 
 
+class CloseRequest(_Message, frozen=True, tag="close_request"):
+    """Ends one session for its client, who has given it up; answered like `EndRequest` when it is dead."""
+
+    session_id: str
+
+
 class End(_Message, frozen=True, tag="end"):
     """How a session ended.
 
@@ -335,7 +341,7 @@ class Refused(_Message, frozen=True, tag="refused"):
     message: str
 
 
-ControlRequest = GrantRequest | PermissionChange | StatusRequest | EndRequest
+ControlRequest = GrantRequest | PermissionChange | StatusRequest | EndRequest | CloseRequest
 ControlReply = Grant | ChangeReport | Status | End | Failure
 DoorRequest = OpenRequest | Attach
 DoorReply = Admitted | Refused | Attached

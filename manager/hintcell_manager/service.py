@@ -25,6 +25,7 @@ from hintcell_manager.protocol import (
     Attach,
     Attached,
     ChangeReport,
+    CloseRequest,
     ControlReply,
     ControlRequest,
     DoorRequest,
@@ -203,6 +204,10 @@ class Service:
                     return self.status(request)
                 case EndRequest():
                     return await self._end_of(request.session_id)
+                case CloseRequest():
+                    session = self._sessions.find(request.session_id)
+                    await self._end([] if session is None else [session], "completed", "its client gave it up")
+                    return await self._end_of(request.session_id)
         except InvalidRequestError as error:
             return Failure(str(error))
 
@@ -336,7 +341,7 @@ class Service:
 
     async def _end(self, sessions: list[Session], reason: EndReason, message: str) -> list[Session]:
         """End these sessions; the ones that are not dead by the deadline are returned."""
-        waiting = [self._cells[session.token].dead for session in sessions]
+        waiting = [cell.dead for session in sessions if (cell := self._cells.get(session.token)) is not None]
         for session in sessions:
             self._perform(self._sessions.end(session, reason, message, self._now()))
         if waiting:
@@ -394,7 +399,7 @@ class Service:
                 self._settle(session)
             case Exited():
                 self._exited(session, message.status, message.peak_rss_bytes)
-        self._perform(self._sessions.start_waiting())
+        self._start_waiting()
 
     def _forked(self, session: Session, pid: int, pidfd: int | None) -> None:
         cell = self._cells[session.token]

@@ -1,6 +1,7 @@
 """What a start finds in its way: directories, sockets left behind, other managers, broken installations."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -186,8 +187,7 @@ def test_a_template_that_cannot_start_is_told_in_its_own_words(
             with pytest.raises(OpenRefused, match="broken for this test") as refusal:
                 search(client, client.grant("alice"))
             assert refusal.value.reason == "cannot_start"
-        (tmp_path / "sklearn" / "__init__.py").unlink()
-        (tmp_path / "sklearn").rmdir()
+        shutil.rmtree(tmp_path / "sklearn")
         with search(client, client.grant("alice")) as session:
             assert session.page().total == 50
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from hintcell import Client, Document, SessionEnded
-from hintcell_manager.protocol import CONTROL_NAME, DOOR_NAME, LOCK_NAME
+from hintcell_manager.protocol import CONTROL_NAME, DOOR_NAME, EVENTS_NAME, LOCK_NAME
 from tests.client.searches import catalog, search
 from tests.faults.processes import SOON_S, Family, Watched
 
@@ -76,15 +76,16 @@ def test_a_worker_holds_three_streams_of_its_own_and_nothing_of_the_templates(sh
         assert psutil.Process(client.status().template_pid).num_threads() == 1
 
 
-def test_on_disk_there_are_two_sockets_and_an_empty_lock(client: Client, runtime: Path) -> None:
+def test_on_disk_there_are_three_sockets_and_an_empty_lock(client: Client, runtime: Path) -> None:
     with search(client, client.grant("alice")) as session:
         list(session)
         assert list(runtime.iterdir()) == [client.directory]
         assert stat.S_IMODE(client.directory.stat().st_mode) == 0o700
         kinds = {entry.name: entry.stat() for entry in client.directory.iterdir()}
-        assert set(kinds) == {DOOR_NAME, CONTROL_NAME, LOCK_NAME}
+        assert set(kinds) == {DOOR_NAME, CONTROL_NAME, EVENTS_NAME, LOCK_NAME}
         assert stat.S_ISSOCK(kinds[DOOR_NAME].st_mode)
         assert stat.S_ISSOCK(kinds[CONTROL_NAME].st_mode)
+        assert stat.S_ISSOCK(kinds[EVENTS_NAME].st_mode)
         assert kinds[LOCK_NAME].st_size == 0
 
 

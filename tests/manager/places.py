@@ -5,11 +5,19 @@ import itertools
 import os
 import select
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+# A command that execs the rest with SIGCHLD ignored, which is inherited. (A shell's trap does not do: dash undoes it.)
+IGNORING_SIGCHLD = (
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])",
+)
 
 # Every wait for something that must happen ends by then, also on a machine that does ten other things.
 PATIENCE_S = 60

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from hintcell_worker.template_protocol import Exited
-from tests.manager.places import PATIENCE_S, has_exited
+from tests.manager.places import IGNORING_SIGCHLD, PATIENCE_S, has_exited
 from tests.manager.template_process import MODULE, SINGLE_THREADED, a_template, ask_one_page, template_arguments
 
 
@@ -36,7 +36,7 @@ def test_the_workers_of_a_killed_template_die_with_it() -> None:
 
 
 def test_a_template_that_was_started_with_sigchld_ignored_still_reaps() -> None:
-    with a_template(before=["sh", "-c", 'trap "" CHLD; exec "$@"', "sh"]) as template, template.worker() as worker:
+    with a_template(before=IGNORING_SIGCHLD) as template, template.worker() as worker:
         ask_one_page(worker)
         worker.connection.shutdown(socket.SHUT_WR)
         assert template.hear(Exited, worker.token).status == 0

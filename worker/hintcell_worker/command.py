@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from hintcell_worker.conversation import Conversation, Options
-from hintcell_worker.process import IdleError, OutputError, Streams, give_back_freed_memory
+from hintcell_worker.process import IdleError, OutputError, Streams, forbid_core_dumps, give_back_freed_memory
 from hintcell_worker.protocol import RequestError
 from hintcell_worker.template_protocol import EXIT_DONE, EXIT_FAILED, EXIT_IDLE, EXIT_REFUSED, Fork
 
@@ -55,6 +55,7 @@ def run(options: Options, *, idle_timeout_s: float | None = None, answer_deadlin
     """
     try:
         options.check()
+        forbid_core_dumps()
         streams = Streams(idle_timeout_s=idle_timeout_s)
         _serve(Conversation(options), streams, keep_open=options.session, answer_deadline_s=answer_deadline_s)
     except IdleError:

@@ -6,6 +6,7 @@ The only module of the worker, with the template, that knows Linux.
 import ctypes
 import fcntl
 import os
+import resource
 import select
 import signal
 import sys
@@ -93,6 +94,14 @@ def give_back_freed_memory() -> None:
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def forbid_core_dumps() -> None:
+    """Keep a crash from writing this process's memory, and the documents in it, to disk."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    # One byte, and not none, also stops a dump that would be piped to a program (fs/coredump.c in Linux).
+    limit = 0 if hard == 0 else 1
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def die_with_parent(parent: int) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 import click
 from rich.console import Console
 
+from hintcell.cli import EXIT_INTERRUPTED, Interrupted
 from hintcell.cli.group import FailureError
 
 # No line is folded that another program reads.
@@ -44,6 +45,21 @@ def writing() -> Generator[None]:
     except OSError as error:
         _discard_the_rest()
         raise FailureError(f"cannot write the output: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Generator[None]:
+    """Around a command that is meant to be ended by Ctrl-C, which is then nothing to tell.
+
+    Raises:
+        Exit: with the status of an interrupted command.
+    """
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        if os.isatty(2):
+            click.echo(err=True)  # The terminal has echoed `^C` in front of the cursor.
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
 def _discard_the_rest() -> None:

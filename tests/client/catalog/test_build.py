@@ -38,8 +38,8 @@ def test_the_standard_library_gives_texts_equal_to_the_source_lines_and_a_reques
     folder = Path(os.__file__).parent
     for document in catalog.documents:
         path, line, name = document.id.split(":")
-        lines = (folder / path).read_bytes().decode().splitlines()
-        text = document.text.splitlines()
+        lines = (folder / path).read_bytes().decode().split("\n")
+        text = document.text.split("\n")
         definition = int(line) - 1
         first = max(start for start in range(definition + 1) if lines[start] == text[0])
         assert lines[first : first + len(text)] == text

@@ -5,6 +5,7 @@ reply.
 """
 
 import asyncio
+import contextlib
 import os
 import resource
 import select
@@ -94,13 +95,16 @@ class Control:
         body = _encode(request)
         _check_descriptors()
         asking = self._context.socket(zmq.DEALER)
-        with asking:
+        with contextlib.ExitStack() as at_the_end:
+            at_the_end.enter_context(asking)
             poller = zmq.Poller()
             poller.register(asking, zmq.POLLIN)
             if self._manager.presence is not None:
                 poller.register(self._manager.presence, zmq.POLLIN)
             handshake = asking.get_monitor_socket(_HANDSHAKE_FAILED) if self._manager.keys else None
             if handshake is not None:
+                at_the_end.callback(asking.disable_monitor)
+                at_the_end.callback(handshake.close, 0)
                 poller.register(handshake, zmq.POLLIN)
             _connect(asking, self._manager)
             asking.send(body)

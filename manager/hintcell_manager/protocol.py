@@ -60,7 +60,7 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
         max_sessions: refuse to open more at once.
         max_sessions_per_principal: likewise, of one principal.
         memory_limit_bytes: end a session whose USS exceeds it.
-        memory_budget_bytes: while the USS of all sessions exceeds it, opens wait.
+        memory_budget_bytes: opens wait while the USS of all sessions, and 32 MiB for the one to come, exceed it.
         open_wait_s: how long an open waits for the budget before it is refused.
         sample_interval_s: how often each session's RSS is read; PSS and USS are read when RSS has moved.
         template_max_forks: replace the template after so many workers, so that no hash seed lives forever.

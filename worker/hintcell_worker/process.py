@@ -17,6 +17,8 @@ from hintcell_worker.protocol import RequestError
 # Enough for any page, and for the kernel to hand over a socket's whole buffer at once.
 _READ_BYTES: Final = 256 * 1024
 
+_LONGEST_POLL_MS: Final = 2**31 - 1  # poll(2) takes an int
+
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
 
@@ -36,7 +38,7 @@ class Streams:
     """
 
     def __init__(self, *, idle_timeout_s: float | None = None) -> None:
-        self._idle_timeout_ms = None if idle_timeout_s is None else max(1, int(idle_timeout_s * 1000))
+        self._idle_timeout_ms = None if idle_timeout_s is None else min(max(1, int(idle_timeout_s * 1000)), _LONGEST_POLL_MS)
         try:
             self._input = _above_standard_error(0)
             self._output = _above_standard_error(1)

@@ -38,7 +38,9 @@ class Streams:
     """
 
     def __init__(self, *, idle_timeout_s: float | None = None) -> None:
-        self._idle_timeout_ms = None if idle_timeout_s is None else min(max(1, int(idle_timeout_s * 1000)), _LONGEST_POLL_MS)
+        self._idle_timeout_ms = (
+            None if idle_timeout_s is None else min(max(1, int(idle_timeout_s * 1000)), _LONGEST_POLL_MS)
+        )
         try:
             self._input = _above_standard_error(0)
             self._output = _above_standard_error(1)

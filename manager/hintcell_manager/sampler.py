@@ -26,6 +26,7 @@ class SessionSampler:
         self._rss_at_full = 0
         self._stride = 1
         self._skipped = 0
+        self._unwritten_uss_bytes: int | None = None
         self.history: deque[Sample] = deque()
 
     def wants_full(self, rss_bytes: int, now: float) -> bool:
@@ -40,11 +41,13 @@ class SessionSampler:
         """Remember what was read; `uss_bytes` is None where only RSS was."""
         if uss_bytes is not None:
             self._full_at, self._rss_at_full = now, rss_bytes
+            self._unwritten_uss_bytes = uss_bytes
         self._skipped += 1
-        if self._skipped < self._stride and uss_bytes is None:
+        if self._skipped < self._stride:
             return
         self._skipped = 0
-        self.history.append(Sample(now - self._admitted_at, rss_bytes, uss_bytes))
+        self.history.append(Sample(now - self._admitted_at, rss_bytes, self._unwritten_uss_bytes))
+        self._unwritten_uss_bytes = None
         if len(self.history) > HISTORY_LENGTH:
             self.history = deque(list(self.history)[::2])
             self._stride *= 2

@@ -83,14 +83,13 @@ async def storm(outcomes: Counter[str]) -> None:
             before = descriptors(manager)
             template = (await client.status()).template_pid
             for _ in range(ROUNDS):
-                async with asyncio.timeout(SOON_S):
+                async with asyncio.timeout(3 * SOON_S):
                     opens = (cancelled_somewhere(client, grant, chance) for _ in range(OPENS))
                     *became, _ = await asyncio.gather(*opens, use(client, grant))  # One that nobody cancels.
                     outcomes.update(became)
                 await no_session(client)
                 await assert_descriptors(manager, before)
             status = await client.status()
-            print("CPU", status.cpu_s, psutil.Process(template).cpu_times(), psutil.Process().cpu_times())
             assert status.template_pid == template
             assert psutil.Process(template).children() == [], "a worker is left"
             # A worker that was left before its request came says that its input is empty, which counts as rejected.

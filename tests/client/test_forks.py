@@ -34,14 +34,14 @@ def told(call):
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
-def in_child(call):
+def in_child(call, within_s=30):
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.write(theirs, told(call).encode())
         os._exit(0)
     os.close(theirs)
-    ended = bool(select.select([ours], [], [], 5)[0])
+    ended = bool(select.select([ours], [], [], within_s)[0])
     if not ended:
         os.kill(pid, signal.SIGKILL)
     answer = os.read(ours, 10_000).decode()
@@ -117,7 +117,7 @@ def test_closing_in_a_forked_child_does_not_wait_for_a_thread_of_the_parent() ->
         sent.wait(10)
         while session._lock.acquire(blocking=False):
             session._lock.release()
-        print(in_child(session.close))
+        print(in_child(session.close, within_s=5))
         os.kill(session.pid, signal.SIGCONT)
         reader.join()
         client.close()

@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
+
+import pytest
 
 from hintcell_manager import fleet as fleet_module
 from tests.manager.hold import Hold, has_children, soon
@@ -72,7 +75,13 @@ async def _hold_until_killed() -> None:
     await asyncio.Event().wait()
 
 
-def test_when_the_manager_process_is_killed_its_template_and_workers_die() -> None:
+def _kill(pidfd: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
+def test_when_the_manager_process_is_killed_its_template_and_workers_die(stopped: bool) -> None:
     with (
         subprocess.Popen(command_of(_hold_until_killed), cwd=ROOT, stdout=subprocess.PIPE) as manager,
         contextlib.ExitStack() as at_the_end,
@@ -82,6 +91,9 @@ def test_when_the_manager_process_is_killed_its_template_and_workers_die() -> No
         pidfds = [os.pidfd_open(pid) for pid in pids]
         for pidfd in pidfds:
             at_the_end.callback(os.close, pidfd)
+            if stopped:  # Then they cannot notice by themselves.
+                signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+                at_the_end.callback(_kill, pidfd)
         assert not any(has_exited(pidfd, within_s=0) for pidfd in pidfds)
         manager.kill()
         assert all(has_exited(pidfd) for pidfd in pidfds)

@@ -198,10 +198,16 @@ class ExecLauncher:
             env=os.environ | _SINGLE_THREADED,
             start_new_session=True,
         )
+        try:
+            pidfd = os.pidfd_open(process.pid)
+        except OSError:  # Nobody could see its end: there must be no such worker.
+            process.kill()
+            process.wait()
+            raise
+        process.returncode = 0  # Reaped here or at the burial, never by subprocess.
         self.launched += 1
         self.workers[request.token] = process.pid
-        process.returncode = 0  # Reaped here or at the burial, never by subprocess.
-        self._pidfds[request.token] = pidfd = os.pidfd_open(process.pid)
+        self._pidfds[request.token] = pidfd
         self._loop.add_reader(pidfd, self._reap, request.token, process.pid)
         self._loop.call_soon(self._on_message, self, Forked(request.token, process.pid), _NONE)
 

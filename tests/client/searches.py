@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
+
 from hintcell import Client, Document, Grant, Hints, Page, Session
 from hintcell_manager.protocol import DOOR_NAME
 
@@ -55,6 +57,15 @@ def next_cursor(page: Page) -> str:
     """The cursor of a page that is known not to be the last."""
     assert page.next_cursor is not None
     return page.next_cursor
+
+
+def still_there(*pids: int) -> list[psutil.Process]:
+    """Those of the processes that are not gone yet."""
+    processes: list[psutil.Process] = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            processes.append(psutil.Process(pid))
+    return processes
 
 
 @contextlib.contextmanager

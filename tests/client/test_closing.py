@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from hintcell import Client, Grant, HintcellError, ManagerUnavailable, OpenRefused, Page, Session, SessionEnded
-from tests.client.searches import SOON_S, START_S, next_cursor, search, serving
+from tests.client.searches import SOON_S, START_S, next_cursor, search, serving, still_there
 
 
 def family_of(client: Client, *sessions: Session) -> list[psutil.Process]:
@@ -225,7 +225,7 @@ def test_a_client_that_is_dropped_without_close_leaves_nothing(how: str) -> None
     ) as script:
         assert script.stdout is not None
         *pids, directory = script.stdout.readline().split()
-        processes = [psutil.Process(int(pid)) for pid in pids if psutil.pid_exists(int(pid))]
+        processes = still_there(*map(int, pids))
         if how == "collected":
             assert script.stdout.readline() == "collected\n"
         else:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from hintcell import Client, ManagerUnavailable, SessionEnded
-from tests.client.searches import SOON_S, next_cursor, search, serving, short_directory
+from tests.client.searches import SOON_S, next_cursor, search, serving, short_directory, still_there
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,7 @@ def test_the_death_of_one_client_ends_its_sessions_and_no_others(clients: tuple[
         died = subprocess.run(script, capture_output=True, text=True, timeout=SOON_S, check=False)
         assert died.returncode == -9
         session_id, pid = died.stdout.split()
-        if psutil.pid_exists(int(pid)):
-            assert psutil.wait_procs([psutil.Process(int(pid))], timeout=SOON_S)[1] == []
+        assert psutil.wait_procs(still_there(int(pid)), timeout=SOON_S)[1] == []
         assert one.end_of(session_id).reason == "completed"
         assert stays.page(next_cursor(stays.page())).offset == 20
 

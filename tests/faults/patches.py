@@ -3,6 +3,7 @@
 Python runs a module `sitecustomize` on PYTHONPATH at its start, also with -P.
 """
 
+import importlib
 import os
 from pathlib import Path
 
@@ -33,6 +34,11 @@ class Patches:
     def manager(self, code: str) -> None:
         """Run this in the manager, before anything of hintcell's is loaded there."""
         (self._directory / "hintcell_manager.txt").write_text(code)
+
+    def deadline(self, module: str, name: str, seconds: float) -> None:
+        """Give a named deadline of the manager another length; that there is one of this name is checked."""
+        assert isinstance(getattr(importlib.import_module(module), name), float)
+        self.manager(f"import {module}; {module}.{name} = {seconds}")
 
     def package(self, name: str, code: str) -> None:
         """Put a package of this name before the installed one."""

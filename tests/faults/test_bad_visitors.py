@@ -95,7 +95,7 @@ def test_a_visitor_that_leaves_at_the_door_leaves_nothing_behind(shared_client: 
 
 
 def test_a_visitor_that_says_nothing_is_sent_away_and_holds_up_nobody(patches: Patches, runtime: Path) -> None:
-    patches.manager("from hintcell_manager import door; door.LINE_DEADLINE_S = 0.5")
+    patches.deadline("hintcell_manager.door", "LINE_DEADLINE_S", 0.5)
     with Client() as client, visitor(client) as silent, visitor(client) as slow:
         slow.sendall(b"{")
         assert_serves(client)

@@ -196,7 +196,7 @@ def test_a_template_that_never_gets_ready_is_not_waited_for_longer_than_was_said
     patches: Patches, runtime: Path
 ) -> None:
     patches.package("sklearn", "import signal; signal.pause()")
-    patches.manager("from hintcell_manager import service; service.TEMPLATE_DEADLINE_S = 0.5")
+    patches.deadline("hintcell_manager.fleet", "LOADING_DEADLINE_S", 0.5)
     with Client() as client, Family(client) as family:
         with pytest.raises(OpenRefused, match="did not start") as refusal:
             search(client, client.grant("alice"))

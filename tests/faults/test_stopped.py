@@ -74,11 +74,8 @@ def test_a_second_change_does_not_report_what_the_first_has_ended(client: Client
         assert client.permission_changed(principal="alice").ended == ()
 
 
-_IMPATIENT = "from hintcell_manager import service; service.{deadline} = 0.3"
-
-
 def test_a_change_while_a_stopped_template_owes_a_worker_replaces_the_template(patches: Patches, runtime: Path) -> None:
-    patches.manager(_IMPATIENT.format(deadline="DEATH_DEADLINE_S"))
+    patches.deadline("hintcell_manager.service", "DEATH_DEADLINE_S", 0.3)
     with Client() as client:
         search(client, client.grant("warm")).close()
         grant = client.grant("alice")
@@ -103,7 +100,7 @@ def test_a_change_while_a_stopped_template_owes_a_worker_replaces_the_template(p
 
 
 def test_a_template_that_does_not_answer_is_replaced(patches: Patches, runtime: Path) -> None:
-    patches.manager(_IMPATIENT.format(deadline="FORK_DEADLINE_S"))
+    patches.deadline("hintcell_manager.service", "FORK_DEADLINE_S", 0.3)
     with Client() as client, search(client, client.grant("warm")) as session, Family(client, session) as family:
         family.template.stop()
         with pytest.raises(OpenRefused) as refusal:

@@ -112,7 +112,7 @@ class AsyncClient:
     ) -> "AsyncSession":
         """As `Client.open`."""
         sidecar, _ = self._usable()
-        conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints)
+        conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints, client=sidecar.client)
         connection = new_socket()
         connection.setblocking(False)
         try:

@@ -132,7 +132,9 @@ class Client:
             SessionEnded: the worker ended while the request was sent; RequestRejected if it refused it.
         """
         self._check_usable()
-        conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints)
+        conversation = Conversation(
+            grant, snapshot_id, limit, identifier_hints=identifier_hints, client=self._sidecar.client
+        )
         connection = connect(self._sidecar.door)
         try:
             admitted = _knock(connection, conversation)

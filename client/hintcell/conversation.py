@@ -67,8 +67,10 @@ class _State(enum.Enum):
 class Conversation:
     """One session from knocking to its end. Each call is valid in one state only; see the table above."""
 
-    def __init__(self, grant: Grant, snapshot_id: str, limit: int, *, identifier_hints: bool) -> None:
-        self._open = OpenRequest(grant, snapshot_id, limit, identifier_hints)
+    def __init__(
+        self, grant: Grant, snapshot_id: str, limit: int, *, identifier_hints: bool, client: str | None = None
+    ) -> None:
+        self._open = OpenRequest(grant, snapshot_id, limit, identifier_hints, client)
         self._state = _State.KNOCKING
         self._input = bytearray()
         self._ranking_sha256: str | None = None

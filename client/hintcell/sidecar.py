@@ -52,6 +52,7 @@ class Sidecar:
         directory: where its sockets are.
         instance: its name, new at every start.
         pid: its process.
+        client: the manager's name for this client.
         presence: a connection that hangs up when the manager is gone.
     """
 
@@ -59,6 +60,7 @@ class Sidecar:
         self.directory = Path(attached.directory)
         self.instance = attached.instance
         self.pid = attached.pid
+        self.client = attached.client
         self.presence = presence
         # Also at exit, and when the client is simply forgotten.
         self._stop = weakref.finalize(self, _stop, presence, process, self.directory, os.getpid())

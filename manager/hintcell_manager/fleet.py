@@ -106,9 +106,15 @@ class Fleet:
         if worn or (old and current.launched):
             self.start()
 
-    def template_pids(self) -> list[int]:
-        """Every template that lives, the current one first."""
-        return [launcher.pid for launcher in self._all() if launcher.pid is not None]
+    @property
+    def template_pid(self) -> int | None:
+        """The current template, if there is one."""
+        return None if self.current is None else self.current.pid
+
+    @property
+    def retired_pids(self) -> list[int]:
+        """The templates that fork no more, and live for their workers."""
+        return [launcher.pid for launcher in self._retired if launcher.pid is not None]
 
     async def stop(self) -> None:
         """Bury every launcher and all workers."""
@@ -173,7 +179,7 @@ class Fleet:
         async with self._burying:  # One at a time: each takes every orphan for its own.
             try:
                 async with asyncio.timeout(BURIAL_DEADLINE_S):
-                    while self._is_alive(launcher):  # noqa: ASYNC110 - orphans become children without an event
+                    while self._may_be_alive(launcher):  # noqa: ASYNC110 - orphans become children without an event
                         await asyncio.sleep(_BURIAL_STEP_S)
             except TimeoutError:
                 # What cannot be seen dead is not called dead: its sessions stay in ENDING.
@@ -183,13 +189,17 @@ class Fleet:
             if len(self._burials) == 1:  # Else what was reaped may be another's.
                 self._reaped.clear()
 
-    def _is_alive(self, launcher: Launcher) -> bool:
-        """Whether the launcher or one of its workers lives; what is dead of them is reaped."""
+    def _may_be_alive(self, launcher: Launcher) -> bool:
+        """Whether the launcher or one of its workers lives, as far as can be seen; what is dead of them is reaped."""
         # The launcher first: only when it is reaped, all its workers are our children.
         if launcher.pid is not None and _reap({launcher.pid}, self._reaped):
             return True
         others = {pid for other in self._all() for pid in (other.pid, *other.workers.values())}
-        return _reap({child.pid for child in psutil.Process().children()} - others, self._reaped)
+        try:
+            children = {child.pid for child in psutil.Process().children()}
+        except OSError:  # No free descriptor to look with: the next time, perhaps.
+            return True
+        return _reap(children - others, self._reaped)
 
 
 def _reap(pids: set[int], reaped: Reaped) -> bool:

@@ -7,6 +7,7 @@ more, never less.
 """
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -37,7 +38,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def check_change(change: PermissionChange) -> None:
-    """Raise InvalidRequestError unless the change names somebody."""
+    """Raise InvalidRequestError unless the change names somebody, in names that a grant could hold."""
     names = (change.principal, change.snapshot_id, change.session_id, *(change.labels or ()))
     if change.everyone:
         if change.labels is not None or any(name is not None for name in names):
@@ -50,6 +51,14 @@ def check_change(change: PermissionChange) -> None:
         raise InvalidRequestError("labels is empty and would match nobody: leave it out or name at least one")
     elif any(name is not None and not name.strip() for name in names):
         raise InvalidRequestError("a permission change names a blank, which matches nobody: give it a value")
+    _check_lengths(change.labels or (), [name for name in names if name is not None])
+
+
+def _check_lengths(labels: Sequence[str], names: Sequence[str]) -> None:
+    if len(labels) > MAX_LABELS:
+        raise InvalidRequestError(f"there are {len(labels)} labels: at most {MAX_LABELS} are allowed")
+    if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
+        raise InvalidRequestError(f"a name has over {MAX_NAME_BYTES} bytes: use a shorter one")
 
 
 def matches(change: PermissionChange, subject: Subject) -> bool:
@@ -81,10 +90,7 @@ class Grants:
         """
         if not request.principal.strip():
             raise InvalidRequestError("principal is blank: name who will read")
-        if len(request.labels) > MAX_LABELS:
-            raise InvalidRequestError(f"there are {len(request.labels)} labels: at most {MAX_LABELS} are allowed")
-        if any(len(name.encode()) > MAX_NAME_BYTES for name in (request.principal, *request.labels)):
-            raise InvalidRequestError(f"principal or a label has over {MAX_NAME_BYTES} bytes")
+        _check_lengths(request.labels, (request.principal, *request.labels))
         return Grant(request.principal, request.labels, self.instance, self.epoch)
 
     def record(self, change: PermissionChange) -> int:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from hintcell_manager.linux import dies_with_us
 from hintcell_manager.stderr_tail import StderrTail
 from hintcell_worker.template_protocol import (
     MAX_PACKET_BYTES,
@@ -96,7 +97,7 @@ class TemplateLauncher:
                 self._process = subprocess.Popen(
                     [
                         *(sys.executable, "-P", "-m", "hintcell_worker.template"),
-                        *("--control", str(theirs.fileno()), "--parent", str(os.getpid())),
+                        *("--control", str(theirs.fileno())),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=stderr,
@@ -104,6 +105,7 @@ class TemplateLauncher:
                     pass_fds=[theirs.fileno()],
                     env=os.environ | _SINGLE_THREADED,
                     start_new_session=True,  # A terminal's Ctrl-C is the manager's to handle.
+                    preexec_fn=dies_with_us(),  # noqa: PLW1509 - it takes no lock
                 )
             finally:
                 os.close(stderr)
@@ -190,13 +192,14 @@ class ExecLauncher:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "hintcell_worker.fresh"),
-                *("--parent", str(os.getpid()), "--request", msgspec.json.encode(request).decode()),
+                *("--request", msgspec.json.encode(request).decode()),
             ],
             stdin=connection,
             stdout=connection,
             stderr=stderr,
             env=os.environ | _SINGLE_THREADED,
             start_new_session=True,
+            preexec_fn=dies_with_us(),  # noqa: PLW1509 - it takes no lock
         )
         try:
             pidfd = os.pidfd_open(process.pid)

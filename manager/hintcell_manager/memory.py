@@ -38,6 +38,18 @@ class ProcessReader:
             return None
         return times.user + times.system
 
+    def activity(self) -> tuple[int, float] | None:
+        """How often the kernel has switched to or from it, and its processor time in seconds.
+
+        A process that waits for input all the time leaves both as they are; one that answers does not.
+        """
+        try:
+            process = self._found()
+            switches, times = process.num_ctx_switches(), process.cpu_times()
+        except psutil.Error:
+            return None
+        return switches.voluntary + switches.involuntary, times.user + times.system
+
     def memory(self, *, full: bool) -> Memory:
         """RSS and its peak, and with `full` PSS and USS too (the kernel then walks the page tables)."""
         try:

@@ -54,14 +54,14 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
     """How a manager runs. None means no limit: nothing expires and nothing is refused unless asked for.
 
     Attributes:
-        idle_timeout_s: end a session that has been asked for nothing for so long.
+        idle_timeout_s: end a session whose worker had nothing to do for so long, to within two sample intervals.
         lifetime_s: end a session so long after its worker started.
-        ranking_deadline_s: end a session whose worker has not answered its request by then.
-        max_sessions: refuse to open more at once.
+        ranking_deadline_s: end a session whose worker takes longer to rank.
+        max_sessions: opens wait while there are so many.
         max_sessions_per_principal: likewise, of one principal.
         memory_limit_bytes: end a session whose USS exceeds it.
-        memory_budget_bytes: opens wait while the USS of all sessions, and 32 MiB for the one to come, exceed it.
-        open_wait_s: how long an open waits for the budget before it is refused.
+        memory_budget_bytes: likewise, while the USS of all sessions, and 32 MiB for the one to come, exceed it.
+        open_wait_s: how long an open waits for room before it is refused.
         sample_interval_s: how often each session's RSS is read; PSS and USS are read when RSS has moved.
         template_max_forks: replace the template after so many workers, so that no hash seed lives forever.
         template_max_age_s: replace it at this age, if it has forked since.
@@ -307,12 +307,21 @@ class Failure(_Message, frozen=True, tag="failure"):
 
 
 class OpenRequest(_Message, frozen=True, tag="open"):
-    """At the door: start a session under this grant on this connection."""
+    """At the door: start a session on this connection.
+
+    Attributes:
+        grant: what it is opened under.
+        snapshot_id: what it is over.
+        limit: candidates in its first page.
+        identifier_hints: whether to interleave the ranking of split identifiers.
+        client: from `Attached`; the session ends when that client hangs up. None for a session that stands alone.
+    """
 
     grant: Grant
     snapshot_id: str
     limit: int
     identifier_hints: bool = False
+    client: str | None = None
 
 
 class Attach(_Message, frozen=True, tag="attach"):
@@ -320,11 +329,19 @@ class Attach(_Message, frozen=True, tag="attach"):
 
 
 class Attached(_Message, frozen=True, tag="attached"):
-    """The manager is ready; `instance` names it, `pid` is its process, `directory` has its sockets."""
+    """The manager is ready.
+
+    Attributes:
+        instance: the manager's name, new at every start.
+        pid: its process.
+        directory: where its sockets are.
+        client: the name of who has attached, for `OpenRequest`.
+    """
 
     instance: str
     pid: int
     directory: str
+    client: str
 
 
 class Admitted(_Message, frozen=True, tag="admitted"):

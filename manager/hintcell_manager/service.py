@@ -7,6 +7,7 @@ workers, and stopping. Decides nothing about sessions or grants itself.
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import time
@@ -39,6 +40,7 @@ from hintcell_manager.protocol import (
     Memory,
     OpenRequest,
     PermissionChange,
+    RefusalReason,
     Refused,
     SessionStatus,
     Status,
@@ -65,10 +67,14 @@ from hintcell_worker.template_protocol import Exited, Fork, Forked, ForkFailed, 
 FORK_DEADLINE_S: Final = 10.0
 # SIGKILL ends a process in milliseconds, unless the kernel is stuck with it: then we say so.
 DEATH_DEADLINE_S: Final = 5.0
-# After a worker's death its parent tells its status at once, or is stuck itself.
+# After a worker's death its parent tells its status at once, or is stuck itself: then the kernel is asked.
 STATUS_DEADLINE_S: Final = 1.0
+# While a killed template dies, what it shared with a worker counts as the worker's alone, until that dies too.
+_SECOND_LOOK_S: Final = 0.05
 # How long a question about a living session's end may stay open.
 END_QUESTION_DEADLINE_S: Final = 2.0
+
+_CLIENT_GONE: Final = "its client is gone"
 
 
 class _Cell:
@@ -107,6 +113,7 @@ class Service:
         self._grants = Grants()
         self._sessions = Sessions(self._grants, options)
         self._cells: dict[int, _Cell] = {}
+        self._clients: set[str] = set()
         self._fleet = Fleet(
             options,
             on_ready=self._template_is_ready,
@@ -167,28 +174,45 @@ class Service:
             self._open(connection, request)
 
     async def _attach(self, connection: socket.socket) -> None:
-        with connection:
-            if answer(connection, Attached(self.instance, os.getpid(), str(self._directory.path))):
-                with contextlib.suppress(ConnectionError):
-                    while await self._loop.sock_recv(connection, 1024):
-                        pass
+        client = secrets.token_hex(8)
+        self._clients.add(client)
+        try:
+            with connection:
+                if answer(connection, Attached(self.instance, os.getpid(), str(self._directory.path), client)):
+                    with contextlib.suppress(ConnectionError):
+                        while await self._loop.sock_recv(connection, 1024):
+                            pass
+        finally:
+            self._clients.remove(client)
+        # Its workers see that too, unless they are stopped, or busy with what nobody waits for any more.
+        for session in self._sessions.live():
+            if session.request.client == client:
+                self._perform(self._sessions.end(session, "completed", _CLIENT_GONE, self._now()))
 
     async def _watch_lifeline(self, lifeline: socket.socket) -> None:
         await self._attach(lifeline)
         self.request_stop()
 
     def _open(self, connection: socket.socket, request: OpenRequest) -> None:
+        if request.client is not None and request.client not in self._clients:
+            self._turn_away(connection, request, "bad_request", _CLIENT_GONE)
+            return
         try:
             session = self._sessions.open(request, self._now())
         except OpenRefusedError as refusal:
-            answer(connection, Refused(refusal.reason, str(refusal)))
-            connection.close()
-            self._journal.open_refused(refusal.reason, request.grant.principal)
+            self._turn_away(connection, request, refusal.reason, str(refusal))
             return
         self._cells[session.token] = _Cell(session, connection, self._loop)
         if self._fleet.current is None:
             self._fleet.start()
         self._start_waiting()
+        if session.state is State.ADMITTED:
+            self._loop.call_later(self._options.open_wait_s, self._tick)
+
+    def _turn_away(self, connection: socket.socket, request: OpenRequest, reason: RefusalReason, message: str) -> None:
+        answer(connection, Refused(reason, message))
+        connection.close()
+        self._journal.open_refused(reason, request.grant.principal)
 
     # --- control ---
 
@@ -234,7 +258,7 @@ class Service:
         """What the manager holds now."""
         now = self._now()
         full = request.full_memory
-        template_pids = self._fleet.template_pids()
+        template_pid, retired = self._fleet.template_pid, self._fleet.retired_pids
         return Status(
             instance=self.instance,
             pid=os.getpid(),
@@ -258,9 +282,9 @@ class Service:
                 for cell in self._cells.values()
             ),
             memory=self._reader.memory(full=full),
-            template_pid=template_pids[0] if template_pids else None,
-            template_memory=ProcessReader(template_pids[0]).memory(full=full) if template_pids else None,
-            retired_templates=max(0, len(template_pids) - 1),
+            template_pid=template_pid,
+            template_memory=None if template_pid is None else ProcessReader(template_pid).memory(full=full),
+            retired_templates=len(retired),
             opened=self._journal.opened,
             ended=dict(self._journal.ended),
             refused=dict(self._journal.refused),
@@ -319,8 +343,7 @@ class Service:
                     session.token,
                     request.limit,
                     request.identifier_hints,
-                    idle_timeout_s=options.idle_timeout_s,
-                    answer_deadline_s=options.ranking_deadline_s,
+                    ranking_deadline_s=options.ranking_deadline_s,
                 )
                 launcher.fork(fork, connection.fileno(), stderr)
             finally:
@@ -374,12 +397,13 @@ class Service:
                 cell.worker.close()
             del self._cells[session.token]
             cell.ended.set_result(None)
-            self._journal.session_ended(session, self._now() - session.admitted_at)
+            if session.refusal is None:  # Else it never was its client's.
+                self._journal.session_ended(session, self._now() - session.admitted_at)
 
     # --- the template and its workers ---
 
     def _template_is_ready(self) -> None:
-        self._journal.template("ready", self._fleet.template_pids()[0] if self._fleet.template_pids() else None)
+        self._journal.template("ready", self._fleet.template_pid)
         self._perform(self._sessions.start_waiting())
 
     def _template_said(self, message: FromTemplate, descriptors: list[int]) -> None:
@@ -405,14 +429,20 @@ class Service:
         cell = self._cells[session.token]
         cell.reader = ProcessReader(pid)
         if pidfd is not None and cell.worker is not None:
-            cell.worker.watch(pidfd, lambda: self._died(session))
+            cell.worker.watch(pid, pidfd, lambda: self._died(session))
         self._perform(self._sessions.started(session, pid, self._now()))
         self._settle(session)
 
     def _died(self, session: Session) -> None:
         self._sessions.died(session, self._now())
         self._settle(session)
-        self._loop.call_later(STATUS_DEADLINE_S, self._exited, session, None, None)
+        self._start_waiting()  # For whom there was no room.
+        self._loop.call_later(STATUS_DEADLINE_S, self._unreported, session)
+
+    def _unreported(self, session: Session) -> None:
+        """Its parent does not tell how a worker ended: it is stopped, or dead itself."""
+        cell = self._cells.get(session.token)
+        self._exited(session, cell.worker.unreaped_status() if cell and cell.worker else None, None)
 
     def _exited(self, session: Session, status: int | None, peak: int | None) -> None:
         cell = self._cells.get(session.token)
@@ -449,22 +479,36 @@ class Service:
             await asyncio.sleep(self._options.sample_interval_s)
             for cell in list(self._cells.values()):
                 with contextlib.suppress(OSError):  # No free descriptor to look with: the next time, perhaps.
-                    self._sample(cell)
-            self._perform(self._sessions.tick(self._now()))
+                    self._look_at(cell)
+            self._tick()
             self._start_waiting()
             self._fleet.look_at_age()
 
-    def _sample(self, cell: _Cell) -> None:
-        rss_bytes = cell.reader.rss_bytes() if cell.reader else None
-        if cell.reader is None or rss_bytes is None:
+    def _tick(self) -> None:
+        self._perform(self._sessions.tick(self._now()))
+
+    def _look_at(self, cell: _Cell) -> None:
+        if cell.reader is None:
+            return
+        if self._options.idle_timeout_s is not None and (activity := cell.reader.activity()) is not None:
+            self._perform(self._sessions.active(cell.session, activity, self._now()))
+        rss_bytes = cell.reader.rss_bytes()
+        if rss_bytes is None:
             return
         now = self._now()
         uss_bytes = None
         if cell.sampler.wants_full(rss_bytes, now):
             uss_bytes = cell.reader.memory(full=True).uss_bytes
         cell.sampler.note(rss_bytes, uss_bytes, now)
-        if uss_bytes is not None:
-            self._perform(self._sessions.measured(cell.session, uss_bytes, now))
+        if uss_bytes is not None and self._sessions.measured(cell.session, uss_bytes):
+            self._loop.call_later(_SECOND_LOOK_S, self._look_again, cell)
+
+    def _look_again(self, cell: _Cell) -> None:
+        """End a session that was over its limit a moment ago, and still is."""
+        with contextlib.suppress(OSError):
+            uss_bytes = cell.reader.memory(full=True).uss_bytes if cell.reader else None
+            if uss_bytes is not None:
+                self._perform(self._sessions.limit_memory(cell.session, uss_bytes, self._now()))
 
     def _now(self) -> float:
         return self._loop.time()

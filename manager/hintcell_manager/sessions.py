@@ -8,18 +8,18 @@ Rules:
 * Every event may come late or twice. What `TABLE` does not list changes nothing.
 * A session is dead when no process of it exists nor ever will: it never got one, or the exit was observed. A
   permission change is answered when everything that it matched is dead.
-* `DIED` is an exit observed through a pidfd, `EXITED` the exit status from whoever reaped the process; either
-  may come first, and the second may never come if the parent was killed.
+* `DIED` is an exit observed through a pidfd, `EXITED` the exit status, from whoever reaped the process or from the
+  kernel when its parent does not tell; either may come first, and the status stays unknown if the parent was killed
+  in between.
 * A session that must end while its fork is under way is killed as soon as its pid is known.
 * Whoever decides an end first gives the reason. Only when nobody did, the exit status tells it.
-* A session starts when the template has a hand free and the memory budget has room. One that was never measured
-  counts with what ranking takes; only memory makes an open wait, and not forever.
+* A session starts when the template has a hand free and there is room (`room`); it waits for room, and not forever.
 """
 
 import enum
 import secrets
 import signal
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -27,7 +27,9 @@ import msgspec
 
 from hintcell_manager.grants import Grants, Subject, matches
 from hintcell_manager.protocol import EndReason, ManagerOptions, OpenRequest, PermissionChange, RefusalReason
-from hintcell_worker.template_protocol import EXIT_DONE, EXIT_IDLE, EXIT_REFUSED
+from hintcell_manager.room import Room
+from hintcell_worker.protocol import NOTHING_ASKED
+from hintcell_worker.template_protocol import EXIT_DONE, EXIT_REFUSED
 
 # How a session ended can be asked for until so many more have ended.
 MAX_REMEMBERED_ENDS: Final = 1_024
@@ -35,10 +37,11 @@ MAX_REMEMBERED_ENDS: Final = 1_024
 # Packets with descriptors that the template has not taken yet fill the socket between: far fewer than it holds.
 MAX_UNREPORTED_STARTS: Final = 16
 
-# What a session counts for in the memory budget until it is measured: the peak of ranking 2 MiB of text.
-RESERVE_BYTES: Final = 32 * 1024 * 1024
-
 _KILLED_BY_ALARM: Final = -signal.SIGALRM  # The worker's own deadline for its first answer.
+
+
+# How often the kernel has switched to a process or away from it, and its processor time in seconds.
+Activity = tuple[int, float]
 
 
 class State(enum.Enum):
@@ -76,10 +79,13 @@ class Session:
         self.died_at: float | None = None
         self.reason: EndReason | None = None
         self.message = ""
+        self.refusal: RefusalReason | None = None  # Why its client was told that there will be no session.
         self.exit_status: int | None = None
         self.last_words = ""
         self.peak_rss_bytes: int | None = None
         self.uss_bytes: int | None = None
+        self.activity: Activity | None = None
+        self.active_at = now
 
     @property
     def subject(self) -> Subject:
@@ -122,13 +128,13 @@ Instruction = StartWorker | Admit | Refuse | Kill
 
 
 def _refuse(session: Session) -> Refuse:
-    match session.reason:
-        case "permission_changed" | "manager_stopped" as reason:
-            return Refuse(session, reason, session.message)
-        case "memory_limit":  # An end before the start: it waited for the budget in vain.
-            return Refuse(session, "memory_budget", session.message)
-        case _:
-            return Refuse(session, "cannot_start", session.message)
+    if session.refusal is None:
+        match session.reason:
+            case "permission_changed" | "manager_stopped" as reason:
+                session.refusal = reason
+            case _:
+                session.refusal = "cannot_start"
+    return Refuse(session, session.refusal, session.message)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -174,7 +180,7 @@ class Sessions:
         self._max_ends = max_ends
         self._last_token = 0
         self._live: dict[int, Session] = {}
-        self._waiting: deque[Session] = deque()
+        self._waiting: dict[int, Session] = {}  # Those in ADMITTED, oldest first.
         self._unreported: set[int] = set()
         self._ended: OrderedDict[str, Session] = OrderedDict()
 
@@ -200,7 +206,7 @@ class Sessions:
         """Admit a session; it starts at its turn, see `start_waiting`.
 
         Raises:
-            OpenRefusedError: the grant does not count, or there are too many sessions.
+            OpenRefusedError: the grant does not count.
         """
         if not self._grants.is_ours(request.grant):
             raise OpenRefusedError(
@@ -211,33 +217,36 @@ class Sessions:
                 "permission_changed",
                 "permissions changed since the grant: ask for a new grant, then decide again what may be read",
             )
-        self._check_number(request.grant.principal)
         self._last_token += 1
         session = Session(self._last_token, request, now)
         self._live[session.token] = session
-        self._waiting.append(session)
+        self._waiting[session.token] = session
         return session
 
     def start_waiting(self) -> list[Instruction]:
-        """The template takes requests: start as many sessions as it may hold unanswered at once, oldest first."""
+        """The template takes requests: start those that find room, as many as it may hold unanswered, oldest first."""
         instructions: list[Instruction] = []
-        while self._waiting and len(self._unreported) < MAX_UNREPORTED_STARTS:
-            if self._waiting[0].state is State.ADMITTED and not self._has_room():
+        room = self._room()
+        for session in list(self._waiting.values()):
+            if len(self._unreported) >= MAX_UNREPORTED_STARTS:
                 break
-            session = self._waiting.popleft()
-            if session.state is State.ADMITTED:
+            principal = session.request.grant.principal
+            if room.obstacle(principal) is None:
+                room.take(principal, None)
                 self._unreported.add(session.token)
                 instructions += self._step(session, Event.TURN)
         return instructions
 
     def tick(self, now: float) -> list[Instruction]:
-        """Time has passed: end what has lived long enough, and refuse what has waited for memory long enough."""
+        """Time has passed: end what has lived long enough, and refuse what has waited for room long enough."""
         options = self._options
         instructions: list[Instruction] = []
-        if options.memory_budget_bytes is not None and not self._has_room():
-            for session in list(self._waiting):
-                if session.state is State.ADMITTED and now - session.admitted_at >= options.open_wait_s:
-                    instructions += self.end(session, "memory_limit", self._no_room(), now)
+        room = self._room()
+        for session in list(self._waiting.values()):
+            obstacle = room.obstacle(session.request.grant.principal)
+            if obstacle is not None and now - session.admitted_at >= options.open_wait_s:
+                session.refusal = obstacle.reason
+                instructions += self.start_failed(session, obstacle.message, now)
         if options.lifetime_s is not None:
             for session in self.live():
                 if session.started_at is not None and now - session.started_at >= options.lifetime_s:
@@ -245,13 +254,27 @@ class Sessions:
                     instructions += self.end(session, "lifetime", message, now)
         return instructions
 
-    def measured(self, session: Session, uss_bytes: int, now: float) -> list[Instruction]:
-        """The session's USS was read."""
+    def active(self, session: Session, activity: Activity, now: float) -> list[Instruction]:
+        """What the session's worker has done so far was read: who asks it something changes that."""
+        if activity != session.activity:
+            session.activity, session.active_at = activity, now
+        idle_timeout_s = self._options.idle_timeout_s
+        if idle_timeout_s is None or now - session.active_at < idle_timeout_s:
+            return []
+        return self.end(session, "idle_timeout", f"nothing was asked for {idle_timeout_s:g} s", now)
+
+    def measured(self, session: Session, uss_bytes: int) -> bool:
+        """The session's USS was read; true if it exceeds the limit, and should be read again."""
         session.uss_bytes = uss_bytes
         limit = self._options.memory_limit_bytes
-        if limit is None or uss_bytes <= limit:
+        return limit is not None and uss_bytes > limit
+
+    def limit_memory(self, session: Session, uss_bytes: int, now: float) -> list[Instruction]:
+        """The session's USS was read once more: end it if it exceeds the limit again."""
+        if not self.measured(session, uss_bytes):
             return []
-        return self.end(session, "memory_limit", f"its USS of {uss_bytes} bytes exceeds the limit of {limit}", now)
+        message = f"its USS of {uss_bytes} bytes exceeds the limit of {self._options.memory_limit_bytes}"
+        return self.end(session, "memory_limit", message, now)
 
     def started(self, session: Session, pid: int, now: float) -> list[Instruction]:
         """The template forked the session's worker."""
@@ -287,56 +310,30 @@ class Sessions:
         if session.pid is None or session.state is State.ENDED:
             return
         session.exit_status, session.last_words, session.peak_rss_bytes = status, last_words, peak
-        if status == EXIT_REFUSED:
-            _decide(session, "rejected", _refusal(last_words))
-        elif status == EXIT_DONE:
+        refusal = _refusal(last_words)
+        if status == EXIT_DONE or (status == EXIT_REFUSED and refusal == NOTHING_ASKED):
             _decide(session, "completed", "")
-        elif status == EXIT_IDLE and self._options.idle_timeout_s is not None:
-            _decide(session, "idle_timeout", f"nothing was asked for {self._options.idle_timeout_s} s")
+        elif status == EXIT_REFUSED:
+            _decide(session, "rejected", refusal)
         elif status == _KILLED_BY_ALARM:
             _decide(session, "crashed", f"ranking took over {self._options.ranking_deadline_s} s")
         else:
             _decide(session, "crashed", _describe(status))
         self._step(session, Event.EXITED, now)
 
-    def _check_number(self, principal: str) -> None:
-        options = self._options
-        if options.max_sessions is not None and len(self._live) >= options.max_sessions:
-            raise OpenRefusedError(
-                "too_many_sessions", f"{len(self._live)} sessions are open, of {options.max_sessions}: close one first"
-            )
-        if options.max_sessions_per_principal is not None:
-            number = sum(session.request.grant.principal == principal for session in self._live.values())
-            if number >= options.max_sessions_per_principal:
-                raise OpenRefusedError(
-                    "too_many_sessions",
-                    f"this principal has {number} sessions open, of {options.max_sessions_per_principal}: "
-                    "close one first",
-                )
-
-    def used_bytes(self) -> int:
-        """The USS of all sessions that have or await a process, as far as measured, with a reserve for the rest."""
-        return sum(
-            RESERVE_BYTES if session.uss_bytes is None else session.uss_bytes
-            for session in self._live.values()
-            if session.state is not State.ADMITTED
-        )
-
-    def _has_room(self) -> bool:
-        budget = self._options.memory_budget_bytes
-        return budget is None or self.used_bytes() + RESERVE_BYTES <= budget
-
-    def _no_room(self) -> str:
-        return (
-            f"sessions use {self.used_bytes()} bytes of the budget of {self._options.memory_budget_bytes}, "
-            f"and a new one needs up to {RESERVE_BYTES}: close some, or raise the budget"
-        )
+    def _room(self) -> Room:
+        room = Room(self._options)
+        for session in self._live.values():
+            if session.state is not State.ADMITTED and not session.is_dead:
+                room.take(session.request.grant.principal, session.uss_bytes)
+        return room
 
     def _step(self, session: Session, event: Event, now: float = 0.0) -> list[Instruction]:
         step = TABLE.get((session.state, event))
         if step is None:
             return []
         session.state = step.state
+        self._waiting.pop(session.token, None)
         if step.state is State.ENDED:
             self._bury(session, now)
         return [] if step.instruction is None else [step.instruction(session)]

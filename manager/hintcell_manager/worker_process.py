@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from hintcell_manager.launcher import Launcher
 from hintcell_manager.stderr_tail import StderrTail
@@ -18,17 +19,30 @@ class WorkerProcess:
         self._token = token
         self._stderr = stderr
         self._pidfd: int | None = None
+        self._pid = 0
         self._loop = asyncio.get_running_loop()
 
-    def watch(self, pidfd: int, on_death: Callable[[], None]) -> None:
-        """Own this pidfd and call `on_death` when the process has exited."""
+    def watch(self, pid: int, pidfd: int, on_death: Callable[[], None]) -> None:
+        """Own this pidfd of this process and call `on_death` when it has exited."""
 
         def died() -> None:
-            self._drop_pidfd()
+            self._loop.remove_reader(pidfd)
             on_death()
 
-        self._pidfd = pidfd
+        self._pidfd, self._pid = pidfd, pid
         self._loop.add_reader(pidfd, died)
+
+    def unreaped_status(self) -> int | None:
+        """How it ended (the status, or minus the signal's number), if it is dead and its parent has not reaped it."""
+        if self._pidfd is None:
+            return None
+        try:
+            # The fields from the third on, after the name in parentheses; the last is exit_code (proc_pid_stat(5)).
+            fields = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()
+            signal.pidfd_send_signal(self._pidfd, 0)  # Not reaped yet, so what was read is its own and no successor's.
+        except OSError:
+            return None
+        return os.waitstatus_to_exitcode(int(fields[-1])) if fields[0] == b"Z" else None
 
     def kill(self) -> None:
         """Send SIGKILL; a worker that is dead already is left alone."""

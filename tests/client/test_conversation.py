@@ -214,7 +214,7 @@ def test_what_is_no_page_is_a_violation(data: bytes) -> None:
         waiting().receive(data)
 
 
-@pytest.mark.parametrize("data", [b"hello\n", b"\n", encode_line(Attached("i", 1, "/run"))])
+@pytest.mark.parametrize("data", [b"hello\n", b"\n", encode_line(Attached("i", 1, "/run", "c"))])
 def test_what_is_no_answer_to_a_knock_is_a_violation(data: bytes) -> None:
     with pytest.raises(ProtocolViolated):
         knocking().receive(data)

@@ -11,7 +11,7 @@ import pytest
 
 _SITECUSTOMIZE = """
 import pathlib, sys
-for role in ("hintcell_worker.template", "hintcell_manager"):
+for role in ("hintcell_worker.template", "hintcell_worker.fresh", "hintcell_manager"):
     code = pathlib.Path(__file__).with_name(role + ".txt")
     if role in sys.orig_argv and code.exists():
         exec(compile(code.read_text(), str(code), "exec"), {})
@@ -29,16 +29,23 @@ class Patches:
 
     def template(self, code: str) -> None:
         """Run this in the template, before anything of hintcell's is loaded there."""
-        (self._directory / "hintcell_worker.template.txt").write_text(code)
+        self._at_start("hintcell_worker.template", code)
+
+    def fresh_worker(self, code: str) -> None:
+        """Run this in each worker that the exec launcher starts, before anything of hintcell's is loaded there."""
+        self._at_start("hintcell_worker.fresh", code)
 
     def manager(self, code: str) -> None:
         """Run this in the manager, before anything of hintcell's is loaded there."""
-        (self._directory / "hintcell_manager.txt").write_text(code)
+        self._at_start("hintcell_manager", code)
 
     def deadline(self, module: str, name: str, seconds: float) -> None:
         """Give a named deadline of the manager another length; that there is one of this name is checked."""
         assert isinstance(getattr(importlib.import_module(module), name), float)
         self.manager(f"import {module}; {module}.{name} = {seconds}")
+
+    def _at_start(self, module: str, code: str) -> None:
+        (self._directory / f"{module}.txt").write_text(code)
 
     def package(self, name: str, code: str) -> None:
         """Put a package of this name before the installed one."""

@@ -119,7 +119,7 @@ NONSENSE = {
     "not UTF-8": b"\xff\xfe\n",
     "empty": b"\n",
     "two lines": encode_line(Attach()) * 2,
-    "another message": encode_line(Attached("i", 1, "/")),
+    "another message": encode_line(Attached("i", 1, "/", "c")),
     "an unknown field": b'{"type":"attach","uid":0}\n',
     "a wrong type": b'{"type":"open","grant":7,"snapshot_id":"s","limit":1}\n',
     "a line that never ends": b"x" * (MAX_DOOR_LINE_BYTES + 1),

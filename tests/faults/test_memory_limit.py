@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hintcell import Client, ManagerOptions, OpenRefused, SessionEnded
-from hintcell_manager.sessions import RESERVE_BYTES
+from hintcell_manager.room import RESERVE_BYTES
 from tests.client.searches import catalog, next_cursor, search
 from tests.faults.patches import Patches
 from tests.faults.processes import SOON_S, Family, assert_none_left, until

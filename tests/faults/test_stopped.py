@@ -1,14 +1,16 @@
 """Processes that stand still (SIGSTOP, a debugger, a stuck disk): what waits for them is bounded, kills included."""
 
+import contextlib
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
-from hintcell import Client, DeadlineExceeded, OpenRefused, SessionEnded
+from hintcell import Client, DeadlineExceeded, HintcellError, ManagerOptions, OpenRefused, RequestRejected, SessionEnded
 from hintcell import control as control_module
 from hintcell import sidecar as sidecar_module
-from tests.client.searches import SOON_S, next_cursor, search
+from tests.client.searches import SOON_S, catalog, next_cursor, search, serving
 from tests.faults.patches import Patches
 from tests.faults.processes import Family, Watched, assert_none_left, until
 
@@ -28,6 +30,33 @@ def test_a_stopped_worker_ends_with_its_client(client: Client) -> None:
     with search(client, client.grant("alice")) as session, Watched(session.pid) as worker:
         worker.stop()
         client.close()
+        assert_none_left([worker])
+
+
+def test_a_stopped_worker_of_a_shared_manager_ends_with_its_client(directory: Path) -> None:
+    with serving(directory), Client(directory) as stays, Client(directory) as leaves:
+        other = search(stays, stays.grant("bob"))
+        with search(leaves, leaves.grant("alice")) as session, Watched(session.pid) as worker:
+            worker.stop()
+            leaves.close()
+            assert_none_left([worker])
+            assert stays.end_of(session.id).reason == "completed"
+        assert other.page().total == 50
+
+
+def test_a_fresh_worker_that_is_stopped_at_its_first_breath_ends_with_a_killed_manager(
+    patches: Patches, adopted_orphans: None, runtime: Path
+) -> None:
+    patches.fresh_worker("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
+    with (
+        Client(options=ManagerOptions(launcher="exec")) as client,
+        contextlib.suppress(HintcellError),
+        search(client, client.grant("alice"), documents=catalog(1)) as session,
+        Watched(session.pid) as worker,
+        Watched(client.manager_pid) as manager,
+    ):
+        until(lambda: psutil.Process(session.pid).status() == psutil.STATUS_STOPPED)
+        manager.kill()
         assert_none_left([worker])
 
 
@@ -65,6 +94,21 @@ def test_a_stopped_template_hides_no_death(client: Client) -> None:
         assert end.value.reason == "permission_changed"
         family.template.resume()
         assert_none_left([worker])
+
+
+def test_a_stopped_template_hides_no_reason(client: Client) -> None:
+    closed, refused, killed = (search(client, client.grant(name)) for name in ("a", "b", "c"))
+    for session in (closed, refused, killed):
+        session.page()
+    with Family(client, killed) as family:
+        family.template.stop()
+        closed.close()
+        with pytest.raises(RequestRejected, match="limit"):
+            refused.page(next_cursor(refused.page()), 5_000)
+        family.workers[0].kill()
+        assert [client.end_of(session.id).reason for session in (closed, killed)] == ["completed", "crashed"]
+        assert client.end_of(killed.id).exit_status == -9
+        family.template.resume()
 
 
 def test_a_second_change_does_not_report_what_the_first_has_ended(client: Client) -> None:

@@ -45,7 +45,8 @@ class Hold:
         return self.fleet.current
 
     def template(self) -> int:
-        return self.fleet.template_pids()[0]
+        assert self.fleet.template_pid is not None
+        return self.fleet.template_pid
 
     async def hear(self, kind: type[_Message]) -> tuple[_Message, list[int]]:
         message, descriptors = await asyncio.wait_for(self.messages.get(), PATIENCE_S)
@@ -65,7 +66,7 @@ class Hold:
         worker = Worker(forked.pid, ours, WorkerProcess(launcher, token, tail))
         for pidfd in pidfds:
             if with_pidfd:
-                worker.process.watch(pidfd, worker.died.set)
+                worker.process.watch(forked.pid, pidfd, worker.died.set)
             else:
                 os.close(pidfd)
         return worker

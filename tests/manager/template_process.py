@@ -127,7 +127,7 @@ class TemplateProcess:
 
 
 def template_arguments(control: socket.socket) -> list[str]:
-    return ["--control", str(control.fileno()), "--parent", str(os.getpid())]
+    return ["--control", str(control.fileno())]
 
 
 @contextlib.contextmanager

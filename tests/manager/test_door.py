@@ -26,7 +26,7 @@ from hintcell_manager.protocol import (
 from tests.manager.places import PATIENCE_S, own_descriptors
 
 _OPEN = OpenRequest(Grant("alice", ("a",), "instance", 0), "s1", limit=10)
-_HELLO = Attached("instance", 1, "/here")
+_HELLO = Attached("instance", 1, "/here", "c")
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -97,12 +97,12 @@ async def test_a_template_that_has_forked_enough_is_retired_and_stays_until_its_
     assert hold.template() == first, "until its successor is ready, it goes on forking"
     await soon(hold.ready)
     assert hold.template() != first
-    assert first in hold.fleet.template_pids()
+    assert hold.fleet.retired_pids == [first]
     await worker.ask_one_page()
     worker.connection.close()
     await hold.hear(Exited)
     await soon(hold.burials)
-    assert first not in hold.fleet.template_pids()
+    assert hold.fleet.retired_pids == []
     worker.close()
     await hold.fleet.stop()
     assert not has_children()
@@ -133,7 +133,7 @@ async def test_a_fresh_interpreter_for_each_worker_answers_and_dies_like_a_forke
     descriptors = own_descriptors()
     hold = Hold(ManagerOptions(launcher="exec"))
     await soon(hold.ready)
-    assert hold.fleet.template_pids() == []
+    assert hold.fleet.template_pid is None
     worker = await hold.worker(1)
     await worker.ask_one_page()
     worker.process.kill()

@@ -80,6 +80,21 @@ def test_a_grant_request_without_a_principal_or_over_a_limit_is_refused(request_
         Grants().grant(request_)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (PermissionChange("a" * (MAX_NAME_BYTES + 1)), f"over {MAX_NAME_BYTES} bytes"),
+        (PermissionChange(snapshot_id="a" * (MAX_NAME_BYTES + 1)), f"over {MAX_NAME_BYTES} bytes"),
+        (PermissionChange(session_id="a" * (MAX_NAME_BYTES + 1)), f"over {MAX_NAME_BYTES} bytes"),
+        (PermissionChange(labels=("fine", "é" * MAX_NAME_BYTES)), f"over {MAX_NAME_BYTES} bytes"),
+        (PermissionChange(labels=("a",) * (MAX_LABELS + 1)), f"there are {MAX_LABELS + 1} labels"),
+    ],
+)
+def test_a_change_that_would_take_more_memory_than_a_grant_is_refused(change: PermissionChange, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        check_change(change)
+
+
 def test_a_grant_request_at_its_limits_is_granted_as_asked() -> None:
     grants = Grants()
     labels = tuple(f"{number:0{MAX_NAME_BYTES}}" for number in range(MAX_LABELS))

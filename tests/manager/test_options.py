@@ -8,8 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hintcell import Client, ManagerOptions, OpenRefused, Session, SessionEnded
-from tests.client.searches import next_cursor, search
+from hintcell import Client, ManagerOptions, OpenRefused, Page, Session, SessionEnded
+from hintcell.conversation import Conversation
+from hintcell.sidecar import connect
+from hintcell_manager.protocol import DOOR_NAME, Admitted
+from tests.client.searches import catalog, next_cursor, search
 from tests.faults.patches import Patches
 from tests.faults.processes import SOON_S, Watched, assert_none_left, until
 
@@ -41,8 +44,29 @@ def test_a_session_that_is_asked_nothing_ends_and_one_that_is_asked_lives_on() -
             with pytest.raises(SessionEnded) as end:
                 idle.page(cursor)
         assert time.monotonic() - since >= idle_s / 2
-        assert (end.value.reason, end.value.message) == ("idle_timeout", f"nothing was asked for {idle_s} s")
+        assert (end.value.reason, end.value.message) == ("idle_timeout", f"nothing was asked for {idle_s:g} s")
         assert busy.page(cursor).offset == 20
+
+
+def test_a_session_whose_worker_is_stopped_or_cannot_write_is_idle_too() -> None:
+    documents = catalog(4_096, text_bytes=300)
+    with a_client(idle_timeout_s=0.3) as client, search(client, client.grant("stopped")) as session:
+        session.page()
+        with Watched(session.pid) as stopped:
+            stopped.stop()
+            assert stopped.has_exited(SOON_S)
+        with search(client, client.grant("unread"), documents=documents, limit=4_096) as unread:
+            with Watched(unread.pid) as blocked:
+                assert blocked.has_exited(SOON_S)
+            assert client.end_of(session.id).reason == client.end_of(unread.id).reason == "idle_timeout"
+
+
+def test_a_worker_that_ranks_for_longer_than_the_idle_timeout_is_not_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Patches(tmp_path, monkeypatch).template(_COMPUTES)
+    with a_client(idle_timeout_s=0.3) as client, search(client, client.grant("alice"), query="long") as session:
+        assert session.page().total == 50
 
 
 def test_a_session_that_never_sends_its_request_is_idle_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +106,36 @@ ranking.rank = slowly
 """
 
 
+_COMPUTES = """
+import time
+from hintcell_worker import ranking
+rank = ranking.rank
+def slowly(request, *arguments, **options):
+    since = time.process_time()
+    while "long" in request.query and time.process_time() - since < 0.9:
+        pass
+    return rank(request, *arguments, **options)
+ranking.rank = slowly
+"""
+
+
+def test_only_ranking_counts_for_the_ranking_deadline() -> None:
+    documents = catalog(4_096, text_bytes=300)
+    with a_client(ranking_deadline_s=0.5) as client:
+        with search(client, client.grant("slow reader"), documents=documents, limit=4_096) as session:
+            time.sleep(1.0)
+            assert session.page().total == 4_096
+        conversation = Conversation(client.grant("slow writer"), "s", 1, identifier_hints=False)
+        with connect(client.directory / DOOR_NAME) as connection:
+            connection.sendall(conversation.knock())
+            assert isinstance(conversation.receive(connection.recv(4_096)), Admitted)
+            request = conversation.request("read", catalog(2), None)
+            connection.sendall(request[:10])
+            time.sleep(1.0)
+            connection.sendall(request[10:])
+            assert isinstance(conversation.receive(connection.recv(4_096)), Page)
+
+
 def test_a_worker_that_is_stuck_in_ranking_is_killed_at_its_deadline_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,25 +155,34 @@ def test_a_worker_that_is_stuck_in_ranking_is_killed_at_its_deadline_and_no_othe
 
 
 def test_more_sessions_than_allowed_are_refused_until_one_is_closed() -> None:
-    with a_client(max_sessions=2) as client:
+    with a_client(max_sessions=2, open_wait_s=0.2) as client:
         with search(client, client.grant("a")) as first, search(client, client.grant("b")):
             with pytest.raises(OpenRefused, match="2 sessions are open, of 2: close one first") as refusal:
                 search(client, client.grant("c"))
             assert refusal.value.reason == "too_many_sessions"
             first.close()
-            until(lambda: len(client.status().sessions) == 1)
             with search(client, client.grant("c")) as session:
                 assert session.page().total == 50
         assert client.status().refused == {"too_many_sessions": 1}
 
 
 def test_one_principal_cannot_take_the_sessions_of_others() -> None:
-    with a_client(max_sessions_per_principal=1) as client, search(client, client.grant("alice")) as session:
+    with (
+        a_client(max_sessions_per_principal=1, open_wait_s=0.2) as client,
+        search(client, client.grant("alice")) as session,
+    ):
         with pytest.raises(OpenRefused, match="this principal has 1 sessions open, of 1") as refusal:
             search(client, client.grant("alice"))
         assert refusal.value.reason == "too_many_sessions"
         with search(client, client.grant("bob")) as other:
             assert other.page().total == session.page().total == 50
+
+
+def test_a_session_that_was_closed_takes_no_place_from_the_next() -> None:
+    with a_client(max_sessions=1, max_sessions_per_principal=1) as client:
+        for _ in range(30):
+            search(client, client.grant("alice")).close()
+        assert client.status().refused == {}
 
 
 # --- launchers ---

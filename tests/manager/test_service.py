@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hintcell_manager.protocol import (
+    Admitted,
     Attach,
     Attached,
     ChangeReport,
@@ -42,7 +43,34 @@ def test_a_grant_names_the_manager_and_its_epoch_and_what_was_asked_for(manager:
 
 def test_who_attaches_learns_who_serves(manager: ManagerProcess) -> None:
     with manager.knock(Attach()) as connection:
-        assert answer_at(connection) == Attached(manager.status().instance, manager.pid, str(manager.directory))
+        attached = answer_at(connection)
+        assert isinstance(attached, Attached)
+        status = manager.status()
+        assert (attached.instance, attached.pid, attached.directory) == (
+            status.instance,
+            manager.pid,
+            str(manager.directory),
+        )
+
+
+def test_a_session_ends_when_the_client_that_it_names_hangs_up_and_no_other_does(manager: ManagerProcess) -> None:
+    grant = manager.grant()
+    with manager.knock(Attach()) as stays, manager.knock(Attach()) as leaves:
+        clients = [attached.client for attached in map(answer_at, (stays, leaves)) if isinstance(attached, Attached)]
+        opens = [OpenRequest(grant, "s1", limit=1, client=client) for client in (*clients, None)]
+        connections = [manager.knock(open_) for open_ in opens]
+        admitted = [answer_at(connection) for connection in connections]
+        sessions = [reply.session_id for reply in admitted if isinstance(reply, Admitted)]
+        leaves.close()
+        assert connections[1].recv(1) == b""
+        end = manager.ask(EndRequest(sessions[1]), End)
+        assert isinstance(end, End)
+        assert (end.reason, end.message) == ("completed", "its client is gone")
+        assert {told.session_id for told in manager.status().sessions} >= {sessions[0], sessions[2]}
+        refused = manager.refusal(opens[1])
+        assert (refused.reason, refused.message) == ("bad_request", "its client is gone")
+        for connection in connections:
+            connection.close()
 
 
 def test_the_status_tells_processes_sessions_and_memory(manager: ManagerProcess) -> None:

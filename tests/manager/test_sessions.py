@@ -175,7 +175,6 @@ def test_what_is_known_of_an_end_does_not_change_when_it_is_told_again(opening: 
         ("permission_changed", "permission_changed"),
         ("manager_stopped", "manager_stopped"),
         ("lifetime", "cannot_start"),
-        ("memory_limit", "memory_budget"),
     ],
 )
 @pytest.mark.parametrize("starting", [False, True], ids=["admitted", "starting"])

@@ -7,15 +7,20 @@ own failure. With 1 and 2, one line on standard error says why.
 import argparse
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from hintcell_worker.conversation import Conversation, Options
-from hintcell_worker.process import IdleError, OutputError, Streams, forbid_core_dumps, give_back_freed_memory
+from hintcell_worker.process import (
+    OutputError,
+    Streams,
+    forbid_core_dumps,
+    give_back_freed_memory,
+    killed_after,
+)
 from hintcell_worker.protocol import RequestError
-from hintcell_worker.template_protocol import EXIT_DONE, EXIT_FAILED, EXIT_IDLE, EXIT_REFUSED, Fork
+from hintcell_worker.template_protocol import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Fork
 
 # A message is one line and short, whatever name of a field the caller put into its request.
 _MAX_MESSAGE: Final = 500
@@ -41,25 +46,20 @@ def serve_fork(request: Fork) -> int:
         cursor=request.cursor,
         limits=request.limits,
     )
-    return run(options, idle_timeout_s=request.idle_timeout_s, answer_deadline_s=request.answer_deadline_s)
+    return run(options, ranking_deadline_s=request.ranking_deadline_s)
 
 
-def run(options: Options, *, idle_timeout_s: float | None = None, answer_deadline_s: float | None = None) -> int:
+def run(options: Options, *, ranking_deadline_s: float | None = None) -> int:
     """Serve one conversation on this process's standard streams and return the exit status.
 
     Args:
         options: the conversation's.
-        idle_timeout_s: give up when nothing has come for so long.
-        answer_deadline_s: be killed by SIGALRM, whatever code is running, if the first answer is not written so
-            long after its request began to arrive.
+        ranking_deadline_s: be killed by SIGALRM, whatever code is running, if ranking takes longer.
     """
     try:
-        options.check()
+        conversation = Conversation(options, while_ranking=lambda: killed_after(ranking_deadline_s))
         forbid_core_dumps()
-        streams = Streams(idle_timeout_s=idle_timeout_s)
-        _serve(Conversation(options), streams, keep_open=options.session, answer_deadline_s=answer_deadline_s)
-    except IdleError:
-        return EXIT_IDLE
+        _serve(conversation, Streams(), keep_open=options.session)
     except RequestError as error:
         _complain(str(error))
         return EXIT_REFUSED
@@ -77,17 +77,13 @@ def run(options: Options, *, idle_timeout_s: float | None = None, answer_deadlin
     return EXIT_DONE
 
 
-def _serve(conversation: Conversation, streams: Streams, *, keep_open: bool, answer_deadline_s: float | None) -> None:
+def _serve(conversation: Conversation, streams: Streams, *, keep_open: bool) -> None:
     is_first = True
     while data := streams.read():
-        if is_first and answer_deadline_s is not None:
-            signal.setitimer(signal.ITIMER_REAL, answer_deadline_s)
-            answer_deadline_s = None
         for answer in conversation.receive(data):
             if not streams.write(answer):
                 return
             if is_first and keep_open:
-                signal.setitimer(signal.ITIMER_REAL, 0)
                 give_back_freed_memory()
                 is_first = False
         del data

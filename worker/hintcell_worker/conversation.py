@@ -13,7 +13,9 @@ ranking itself, which is loaded when a request has been accepted and not before.
     any         a rule is broken: RequestError, and the conversation is over
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +23,7 @@ import msgspec
 from hintcell_worker.protocol import (
     MAX_CONTINUATION_BYTES,
     MAX_PAGE_LIMIT,
+    NOTHING_ASKED,
     Limits,
     Request,
     RequestError,
@@ -68,9 +71,21 @@ class Conversation:
     a later line loses no earlier answer.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(
+        self, options: Options, *, while_ranking: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> None:
+        """Begin.
+
+        Args:
+            options: how it shall run.
+            while_ranking: entered for as long as the request is ranked, and for nothing else.
+
+        Raises:
+            RequestError: the options contradict each other.
+        """
         options.check()
         self._options = options
+        self._while_ranking = while_ranking
         self._input = bytearray()
         self._scanned = 0
         self._ranking: Ranking | None = None
@@ -95,7 +110,7 @@ class Conversation:
             RequestError: a rule is broken, or no request came at all.
         """
         if self._ranking is None and not self._input:
-            raise RequestError("the input is empty: send one request")
+            raise RequestError(NOTHING_ASKED)
         if self._input:
             yield self._answer(self._take(len(self._input)))
 
@@ -146,4 +161,5 @@ class Conversation:
         # scikit-learn takes most of a second to load: a request that is refused must not wait for it.
         from hintcell_worker import ranking
 
-        return ranking.rank(request, self._options.limits, identifier_hints=self._options.identifier_hints)
+        with self._while_ranking():
+            return ranking.rank(request, self._options.limits, identifier_hints=self._options.identifier_hints)

@@ -3,13 +3,14 @@
 The only module of the worker, with the template, that knows Linux.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
 import resource
-import select
 import signal
 import sys
+from collections.abc import Generator
 from typing import Final
 
 from hintcell_worker.protocol import RequestError
@@ -17,17 +18,11 @@ from hintcell_worker.protocol import RequestError
 # Enough for any page, and for the kernel to hand over a socket's whole buffer at once.
 _READ_BYTES: Final = 256 * 1024
 
-_LONGEST_POLL_MS: Final = 2**31 - 1  # poll(2) takes an int
-
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
 
 class OutputError(Exception):
     """The response could not be written, and its reader is not simply gone."""
-
-
-class IdleError(Exception):
-    """Nothing came for as long as the worker was told to wait."""
 
 
 class Streams:
@@ -37,10 +32,7 @@ class Streams:
     library's output can get between two responses.
     """
 
-    def __init__(self, *, idle_timeout_s: float | None = None) -> None:
-        self._idle_timeout_ms = (
-            None if idle_timeout_s is None else min(max(1, int(idle_timeout_s * 1000)), _LONGEST_POLL_MS)
-        )
+    def __init__(self) -> None:
         try:
             self._input = _above_standard_error(0)
             self._output = _above_standard_error(1)
@@ -58,16 +50,7 @@ class Streams:
         os.close(null)
 
     def read(self) -> bytes:
-        """The next bytes of input; empty at its end, or when the peer is gone.
-
-        Raises:
-            IdleError: nothing came within the idle timeout.
-        """
-        if self._idle_timeout_ms is not None:
-            arrival = select.poll()
-            arrival.register(self._input, select.POLLIN)
-            if not arrival.poll(self._idle_timeout_ms):
-                raise IdleError
+        """The next bytes of input; empty at its end, or when the peer is gone."""
         try:
             return os.read(self._input, _READ_BYTES)
         except ConnectionError:
@@ -98,6 +81,16 @@ def give_back_freed_memory() -> None:
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+@contextlib.contextmanager
+def killed_after(deadline_s: float | None) -> Generator[None, None, None]:
+    """Have the kernel end this process with SIGALRM if what runs inside takes longer, whatever code that is."""
+    signal.setitimer(signal.ITIMER_REAL, deadline_s or 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def forbid_core_dumps() -> None:

@@ -24,6 +24,9 @@ MAX_QUERY_BYTES: Final = 8_192
 MAX_PAGE_LIMIT: Final = 4_096
 MAX_CONTINUATION_BYTES: Final = 1_024
 
+# Refuses an input that ended before it began. The manager knows it as the mark of a client that left without a word.
+NOTHING_ASKED: Final = "the input is empty: send one request"
+
 # The characters with Unicode's White_Space property, and no others (str.isspace() also takes U+001C..U+001F).
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"

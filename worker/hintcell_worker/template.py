@@ -1,8 +1,8 @@
 """The template: a process that has loaded everything a worker needs, and forks workers on request.
 
-`python -P -m hintcell_worker.template --control FD --parent PID`. It imports once, collects and freezes, stays
-single-threaded, and never reads a byte of a session: it hands the connection on. It dies with its parent, and
-its workers die with it. `template_protocol` has the messages.
+`python -P -m hintcell_worker.template --control FD`. It imports once, collects and freezes, stays single-threaded,
+and never reads a byte of a session: it hands the connection on. Whoever starts it has the kernel end it with its
+parent, as its workers end with it. `template_protocol` has the messages.
 """
 
 import argparse
@@ -44,10 +44,8 @@ def main() -> int:
     """Run a template until its parent closes the control socket or dies."""
     parser = argparse.ArgumentParser(prog="hintcell_worker.template")
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--parent", type=int, required=True)
     arguments = parser.parse_args()
     try:
-        die_with_parent(arguments.parent)
         control = socket.socket(fileno=arguments.control)
         control.set_inheritable(False)
         _warm_up()

@@ -12,11 +12,10 @@ import msgspec
 from hintcell_worker.protocol import Limits
 
 # The worker's exit statuses: the input was answered to its end, or its reader left; our own failure; the caller's
-# input was refused; nothing came for too long. Standard error says why for FAILED and REFUSED.
+# input was refused. Standard error says why for FAILED and REFUSED.
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_REFUSED: Final = 2
-EXIT_IDLE: Final = 3
 
 # Far above any message, and below the kernel's smallest socket buffer.
 MAX_PACKET_BYTES: Final = 64 * 1024
@@ -32,9 +31,7 @@ class Fork(msgspec.Struct, frozen=True, tag="fork", forbid_unknown_fields=True):
         limits: what the worker's request may hold.
         session: whether the worker stays open for continuations.
         cursor: where a single request's page starts.
-        idle_timeout_s: end with EXIT_IDLE when nothing has come for so long; None to wait forever.
-        answer_deadline_s: die of SIGALRM when the first answer is not written so long after its request began to
-            arrive; None to take any time.
+        ranking_deadline_s: die of SIGALRM when ranking takes longer; None to take any time.
     """
 
     token: int
@@ -43,8 +40,7 @@ class Fork(msgspec.Struct, frozen=True, tag="fork", forbid_unknown_fields=True):
     limits: Limits = Limits()
     session: bool = True
     cursor: str = ""
-    idle_timeout_s: float | None = None
-    answer_deadline_s: float | None = None
+    ranking_deadline_s: float | None = None
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill", forbid_unknown_fields=True):

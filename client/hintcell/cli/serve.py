@@ -43,16 +43,14 @@ def _option(name: str, field: str, kind: Kind, text: str) -> Callable[[Callable[
     show_default="below $XDG_RUNTIME_DIR, or else /tmp",
     help="Where its sockets are; made if it does not exist, for you alone.",
 )
-@_option("--idle-timeout", "idle_timeout_s", SECONDS, "End a session that was asked for nothing for so long.")
+@_option("--idle-timeout", "idle_timeout_s", SECONDS, "End a session that had nothing to do for so long.")
 @_option("--lifetime", "lifetime_s", SECONDS, "End a session so long after its worker started.")
-@_option("--ranking-deadline", "ranking_deadline_s", SECONDS, "End a session that is not ranked by then.")
-@_option("--max-sessions", "max_sessions", COUNT, "Refuse to open more at once.")
+@_option("--ranking-deadline", "ranking_deadline_s", SECONDS, "End a session that takes longer to rank.")
+@_option("--max-sessions", "max_sessions", COUNT, "Let opens wait while so many are open.")
 @_option("--max-sessions-per-principal", "max_sessions_per_principal", COUNT, "Likewise, of one principal.")
 @_option("--memory-limit", "memory_limit_bytes", SIZE, "End a session whose USS exceeds it.")
-@_option(
-    "--memory-budget", "memory_budget_bytes", SIZE, "Let opens wait while all sessions' USS leaves no 32 MiB free."
-)
-@_option("--open-wait", "open_wait_s", SECONDS, "How long an open waits for the budget before it is refused.")
+@_option("--memory-budget", "memory_budget_bytes", SIZE, "Likewise, while all sessions' USS leaves no 32 MiB free.")
+@_option("--open-wait", "open_wait_s", SECONDS, "How long an open waits for room before it is refused.")
 @_option("--sample-interval", "sample_interval_s", SECONDS, "How often each session's memory is looked at.")
 @_option("--template-max-forks", "template_max_forks", COUNT, "Replace the template after so many workers.")
 @_option("--template-max-age", "template_max_age_s", SECONDS, "Replace the template at this age.")

@@ -32,11 +32,11 @@ _MEMORY_LIMIT: Final = 40 * 1024 * 1024
 OPTIONS: Final[dict[str, ManagerOptions]] = {
     "none": ManagerOptions(),
     "few_forks": ManagerOptions(template_max_forks=4, sample_interval_s=0.1),
-    "idle_timeout": ManagerOptions(idle_timeout_s=0.6),
+    "idle_timeout": ManagerOptions(idle_timeout_s=0.6, sample_interval_s=0.1),
     "lifetime": ManagerOptions(lifetime_s=1.0, sample_interval_s=0.1),
     "memory_limit": ManagerOptions(memory_limit_bytes=_MEMORY_LIMIT, sample_interval_s=0.05),
     "memory_budget": ManagerOptions(memory_budget_bytes=160 * 1024 * 1024, open_wait_s=0.5, sample_interval_s=0.1),
-    "max_sessions": ManagerOptions(max_sessions=6, max_sessions_per_principal=3),
+    "max_sessions": ManagerOptions(max_sessions=6, max_sessions_per_principal=3, open_wait_s=0.2),
     "ranking_deadline": ManagerOptions(ranking_deadline_s=2.0),
     "exec": ManagerOptions(launcher="exec"),
 }

@@ -78,7 +78,7 @@ class Conversation:
 
         Args:
             options: how it shall run.
-            while_ranking: entered for as long as the request is ranked, and for nothing else.
+            while_ranking: entered from a whole request to its whole answer, but not while either is on its way.
 
         Raises:
             RequestError: the options contradict each other.
@@ -134,7 +134,8 @@ class Conversation:
 
     def _answer(self, line: bytearray) -> bytes:
         if self._ranking is None:
-            return self._first_answer(line)
+            with self._while_ranking():
+                return self._first_answer(line)
         from hintcell_worker import cursor, pages
 
         continuation = decode_continuation(line)
@@ -161,5 +162,4 @@ class Conversation:
         # scikit-learn takes most of a second to load: a request that is refused must not wait for it.
         from hintcell_worker import ranking
 
-        with self._while_ranking():
-            return ranking.rank(request, self._options.limits, identifier_hints=self._options.identifier_hints)
+        return ranking.rank(request, self._options.limits, identifier_hints=self._options.identifier_hints)

@@ -8,6 +8,7 @@ ControlFailed           the manager did not do what was asked
 ManagerUnavailable      there is no manager, or it died
 DeadlineExceeded        something took longer than allowed
 ProtocolViolated        the other side is broken or of another version: please report it
+CatalogError            no catalog can be made of what was asked for (`hintcell.catalog`)
 """
 
 from hintcell_manager.protocol import EndReason, RefusalReason

@@ -9,10 +9,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from hintcell.errors import HintcellError
 from hintcell_worker.protocol import Document
 
 
-class CatalogError(Exception):
+class CatalogError(HintcellError):
     """No catalog can be made of what was asked for; the message says why and what to do."""
 
 

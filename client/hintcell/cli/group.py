@@ -67,12 +67,11 @@ class _LazyGroup(click.Group):
 
 def _told(error: Exception) -> str | None:
     """The message of an error that is the caller's business; None for a bug of ours."""
-    from hintcell.catalog import CatalogError
     from hintcell.errors import HintcellError, SessionEnded
 
     if isinstance(error, SessionEnded):
         return f"the session ended: {error}"
-    if isinstance(error, HintcellError | CatalogError):
+    if isinstance(error, HintcellError):
         return str(error)
     return None
 

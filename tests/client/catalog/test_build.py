@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hintcell import HintcellError
 from hintcell.catalog import Catalog, CatalogError, Reason, build_from_directory, build_from_packages
 from hintcell.catalog.files import MAX_FILE_BYTES
 from hintcell_worker.protocol import Document, Limits, Request, decode_request
@@ -211,6 +212,11 @@ def test_a_root_that_cannot_be_listed_is_an_error_of_one_line(tree: Tree, name: 
 
 def test_no_name_at_all_is_an_error() -> None:
     with pytest.raises(CatalogError, match="name at least one"):
+        build_from_packages([])
+
+
+def test_its_error_is_caught_with_all_others_of_hintcell() -> None:
+    with pytest.raises(HintcellError, match="name at least one"):
         build_from_packages([])
 
 

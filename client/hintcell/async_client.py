@@ -26,6 +26,7 @@ from hintcell.errors import (
     OpenRefused,
     SessionEnded,
 )
+from hintcell.listening import AsyncListening
 from hintcell.sidecar import Sidecar, new_socket
 from hintcell_manager.protocol import (
     Admitted,
@@ -35,7 +36,6 @@ from hintcell_manager.protocol import (
     EndRequest,
     Grant,
     GrantRequest,
-    ManagerEvent,
     ManagerOptions,
     Refused,
     Status,
@@ -69,6 +69,7 @@ class AsyncClient:
         self._options = options
         self._page_deadline_s = page_deadline_s
         self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
+        self._listening: weakref.WeakSet[AsyncListening] = weakref.WeakSet()
         self._sidecar: Sidecar | None = None
         self._control: AsyncControl | None = None
         self._closed = False
@@ -148,10 +149,12 @@ class AsyncClient:
         """As `Client.status`."""
         return await self._usable()[1].ask(StatusRequest(full_memory, history), Status)
 
-    def events(self) -> AsyncIterator[ManagerEvent]:
-        """As `Client.events`."""
-        sidecar, control = self._usable()
-        return control.listen(sidecar.events_endpoint)
+    async def events(self) -> AsyncListening:
+        """As `Client.events`: `async for event in await client.events()`."""
+        sidecar, _ = self._usable()
+        listening = AsyncListening(sidecar, self.check_owner)
+        self._listening.add(listening)
+        return await listening.subscribed()
 
     async def end_of(self, session_id: str) -> End:
         """As `Client.end_of`."""
@@ -169,6 +172,8 @@ class AsyncClient:
         self._closed = True
         for session in list(self._sessions):
             await session.close()
+        for listening in list(self._listening):
+            listening.close()
         if self._control is not None:
             self._control.close()
         if self._sidecar is not None:

@@ -24,6 +24,7 @@ from hintcell.errors import (
     RequestRejected,
     SessionEnded,
 )
+from hintcell.listening import Listening
 from hintcell.sidecar import Sidecar, connect
 from hintcell_manager.protocol import (
     Admitted,
@@ -33,7 +34,6 @@ from hintcell_manager.protocol import (
     EndRequest,
     Grant,
     GrantRequest,
-    ManagerEvent,
     ManagerOptions,
     Refused,
     Status,
@@ -75,6 +75,7 @@ class Client:
         self._owner = os.getpid()
         self._page_deadline_s = page_deadline_s
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._listening: weakref.WeakSet[Listening] = weakref.WeakSet()
         self._sidecar = Sidecar.open(None if directory is None else Path(directory), options)
         self._closed = False
         try:
@@ -185,16 +186,22 @@ class Client:
         self._check_usable()
         return self._control.ask(StatusRequest(full_memory, history), Status)
 
-    def events(self) -> Iterator[ManagerEvent]:
-        """What the manager decides and sees, from now on, until it or this client is gone.
+    def events(self) -> Listening:
+        """What the manager decides and sees, from now on, until it or this client is gone: to be iterated over.
 
-        Who listens a thousand events behind loses some; what `status` counts is complete.
+        When this returns, nothing that happens is missed, whenever it is asked for. Who listens a thousand events
+        behind loses some; what `status` counts is complete.
+
+        Raises:
+            ManagerUnavailable: the manager is gone.
+            DeadlineExceeded: it did not answer.
         """
         self._check_usable()
-        for event in self._control.listen(self._sidecar.events_endpoint):
-            yield event
-            if self._closed:
-                return
+        listening = Listening(self._sidecar, self.check_owner)
+        self._listening.add(listening)
+        if self._closed:  # By another thread, which did not know this one yet.
+            listening.close()
+        return listening
 
     def end_of(self, session_id: str) -> End:
         """How a session ended.
@@ -217,6 +224,8 @@ class Client:
         self._closed = True
         for session in list(self._sessions):
             session.close()
+        for listening in list(self._listening):
+            listening.close()
         self._control.close()
         self._sidecar.close()
 

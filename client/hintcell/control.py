@@ -11,7 +11,7 @@ import resource
 import select
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -23,11 +23,9 @@ from hintcell_manager.protocol import (
     ControlReply,
     ControlRequest,
     Failure,
-    ManagerEvent,
     PermissionChange,
     control_replies,
     encode,
-    events,
 )
 
 # Above the manager's own deadlines for the slowest request, which is a change that replaces a stuck template.
@@ -35,12 +33,12 @@ CONTROL_DEADLINE_S: Final = 20.0
 
 # ZeroMQ makes about ten for its threads and each socket.
 _SPARE_DESCRIPTORS: Final = 32
-# How often an asyncio call looks whether the manager is still there while it waits for its reply.
-_LOOK_S: Final = 0.2
+# How often somebody who waits for ZeroMQ looks whether the manager is still there.
+LOOK_S: Final = 0.2
 _HANDSHAKE_FAILED: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-_GONE: Final = "the manager is gone, and its sessions with it: make a new client"
+GONE: Final = "the manager is gone, and its sessions with it: make a new client"
 
 Reply = TypeVar("Reply", bound=ControlReply)
 
@@ -73,7 +71,6 @@ class Control:
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._context = zmq.Context()
-        self._closed = False
 
     def ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         """Send a request and wait for its reply.
@@ -93,7 +90,7 @@ class Control:
     def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
         until = time.monotonic() + CONTROL_DEADLINE_S
         body = _encode(request)
-        _check_descriptors()
+        check_descriptors()
         asking = self._context.socket(zmq.DEALER)
         with contextlib.ExitStack() as at_the_end:
             at_the_end.enter_context(asking)
@@ -115,28 +112,11 @@ class Control:
                 if handshake in ready:
                     raise ControlFailed("the manager refused this key, or is not the one that its key names")
                 if ready:  # The manager says nothing on this connection: it has closed it.
-                    raise ManagerUnavailable(_GONE)
+                    raise ManagerUnavailable(GONE)
         raise DeadlineExceeded(f"the manager did not answer within {CONTROL_DEADLINE_S:g} s")
 
-    def listen(self, endpoint: str) -> Iterator[ManagerEvent]:
-        """Yield the events published at `endpoint` until the manager or this object is gone."""
-        with self._context.socket(zmq.SUB) as listening:
-            listening.linger = 0
-            listening.subscribe(b"")
-            listening.connect(endpoint)
-            while not self._closed:
-                try:
-                    arrived = listening.poll(int(_LOOK_S * 1000))
-                except zmq.ContextTerminated:
-                    return
-                if arrived:
-                    yield _event(listening.recv())
-                elif self._manager.presence is not None and hung_up(self._manager.presence):
-                    return
-
     def close(self) -> None:
-        """Give back ZeroMQ's thread and descriptors; a call under way in another thread ends at its next look."""
-        self._closed = True
+        """Give back ZeroMQ's thread and descriptors; a call under way in another thread ends."""
         self._context.term()
 
 
@@ -162,28 +142,16 @@ class AsyncControl:
             raise
 
     async def _ask(self, request: ControlRequest, reply_type: type[Reply]) -> Reply:
-        _check_descriptors()
+        check_descriptors()
         with self._context.socket(zmq.DEALER) as asking:
             _connect(asking, self._manager)
             await asking.send(_encode(request))
-            for _ in range(int(CONTROL_DEADLINE_S / _LOOK_S)):
-                if await asking.poll(int(_LOOK_S * 1000)):
+            for _ in range(int(CONTROL_DEADLINE_S / LOOK_S)):
+                if await asking.poll(int(LOOK_S * 1000)):
                     return _decode(await asking.recv(), reply_type)
                 if self._manager.presence is not None and hung_up(self._manager.presence):
-                    raise ManagerUnavailable(_GONE)
+                    raise ManagerUnavailable(GONE)
         raise DeadlineExceeded(f"the manager did not answer within {CONTROL_DEADLINE_S:g} s")
-
-    async def listen(self, endpoint: str) -> AsyncIterator[ManagerEvent]:
-        """As `Control.listen`."""
-        with self._context.socket(zmq.SUB) as listening:
-            listening.linger = 0
-            listening.subscribe(b"")
-            listening.connect(endpoint)
-            while not listening.closed:
-                if await listening.poll(int(_LOOK_S * 1000)):
-                    yield _event(await listening.recv())
-                elif self._manager.presence is not None and hung_up(self._manager.presence):
-                    return
 
     def close(self) -> None:
         """Give back ZeroMQ's thread and descriptors; who waits for a reply is told so."""
@@ -227,13 +195,19 @@ def as_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def hung_up(connection: socket.socket) -> bool:
-    """Whether the other process has closed the connection or is dead, also while bytes of it wait to be read."""
+    """Whether the other process has closed the connection or is dead, also while bytes of it wait to be read.
+
+    A connection that this process has closed has hung up as well.
+    """
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        return True
     poller = select.poll()
-    poller.register(connection, select.POLLRDHUP)
+    poller.register(descriptor, select.POLLRDHUP)
     return bool(poller.poll(0))
 
 
-def _check_descriptors() -> None:
+def check_descriptors() -> None:
     """Raise ControlFailed when few descriptors are left: libzmq aborts the process when it gets none."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -249,13 +223,6 @@ def _encode(request: ControlRequest) -> bytes:
         return encode(request)
     except UnicodeEncodeError:
         raise ControlFailed("a name has an unpaired surrogate, which UTF-8 cannot write: replace it before") from None
-
-
-def _event(body: bytes) -> ManagerEvent:
-    try:
-        return events.decode(body)
-    except msgspec.MsgspecError as error:
-        raise ProtocolViolated(f"the manager's event cannot be read: {error}") from error
 
 
 def _decode(body: bytes, reply_type: type[Reply]) -> Reply:

@@ -26,6 +26,9 @@ from hintcell_manager.protocol import (
 # A grant request with every label it may have is a quarter of this.
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 
+# How ZeroMQ tells of one (zmq_socket(3), ZMQ_XPUB).
+_SUBSCRIPTION: Final = b"\x01"
+
 Handle = Callable[[ControlRequest], Awaitable[ControlReply]]
 # Why the sender with this ZeroMQ user id may not ask for that; None if it may.
 Objection = Callable[[str, ControlRequest], str | None]
@@ -84,19 +87,24 @@ class ControlEndpoint:
         shadow = zmq.asyncio.Context.shadow(self._context)  # pyright: ignore[reportUnknownMemberType]
         router = shadow.socket(zmq.ROUTER)
         # Publishing never waits: a subscriber that is a thousand events behind loses some.
-        self._events = self._context.socket(zmq.PUB)
+        self._events = self._context.socket(zmq.XPUB)
         try:
             bind(router, f"ipc://{path}")
             self._events.linger = 0
+            self._events.maxmsgsize = MAX_REQUEST_BYTES
+            self._events.xpub_verbose = True  # Every subscription is seen, not only the first.
             self._events.bind(f"ipc://{events_path}")
         except (zmq.ZMQError, OSError) as error:
             self._context.destroy(linger=0)
             raise OSError(error.errno, f"cannot listen in {path.parent}: {error.strerror}") from error
         self._router = Router(router, handle)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._events, self._welcome)
 
     async def close(self) -> None:
         """Stop serving and publishing."""
         await self._router.close()
+        self._loop.remove_reader(self._events)
         self._events.close()
         self._context.term()
 
@@ -104,6 +112,14 @@ class ControlEndpoint:
         """Send an event to everyone who listens now."""
         with contextlib.suppress(zmq.ZMQError):  # Nobody can be told: the log still has it.
             self._events.send(msgspec.json.encode(event), zmq.DONTWAIT)
+        self._welcome()  # ZeroMQ's descriptor tells of each change once, and the sending may have taken note of it.
+
+    def _welcome(self) -> None:
+        """Tell who has just subscribed that it counts, by an empty message, which everybody else passes over."""
+        with contextlib.suppress(zmq.ZMQError):  # Until nothing is left to read.
+            while True:
+                if self._events.recv(zmq.DONTWAIT).startswith(_SUBSCRIPTION):
+                    self._events.send(b"", zmq.DONTWAIT)
 
 
 def bind(router: zmq.asyncio.Socket, endpoint: str) -> None:

@@ -73,7 +73,7 @@ class BlockingAsyncClient:
         return run(self.wrapped.status(full_memory=full_memory, history=history))
 
     def events(self) -> Iterator[ManagerEvent]:
-        return _iterate(self.wrapped.events())
+        return _iterate(run(self.wrapped.events()))
 
     def end_of(self, session_id: str) -> End:
         return run(self.wrapped.end_of(session_id))

@@ -27,7 +27,7 @@ from hintcell.errors import (
     SessionEnded,
 )
 from hintcell.listening import AsyncListening
-from hintcell.sidecar import Sidecar, new_socket
+from hintcell.sidecar import CROWDED_DOOR_S, Sidecar, new_socket, reach
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
@@ -42,9 +42,6 @@ from hintcell_manager.protocol import (
     StatusRequest,
 )
 from hintcell_worker.protocol import Document, Hints
-
-# How soon to knock again at a door where hundreds are waiting already.
-_CROWDED_DOOR_S: Final = 0.005
 
 
 class AsyncClient:
@@ -115,7 +112,6 @@ class AsyncClient:
         sidecar, _ = self._usable()
         conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints, client=sidecar.client)
         connection = new_socket()
-        connection.setblocking(False)
         try:
             try:
                 async with asyncio.timeout(OPEN_DEADLINE_S):
@@ -344,14 +340,8 @@ class AsyncSession:
 async def _knock(connection: socket.socket, sidecar: Sidecar, conversation: Conversation) -> Admitted:
     loop = asyncio.get_running_loop()
     gone = ManagerUnavailable("the manager is gone: make a new AsyncClient")
-    while True:
-        try:
-            connection.connect(os.fspath(sidecar.door))  # A unix socket connects at once or not at all.
-            break
-        except BlockingIOError:
-            await asyncio.sleep(_CROWDED_DOOR_S)
-        except OSError as error:
-            raise gone from error
+    while not reach(connection, sidecar.door):  # noqa: ASYNC110 - the kernel tells a blocking connect alone
+        await asyncio.sleep(CROWDED_DOOR_S)
     with contextlib.suppress(ConnectionError):  # It may have answered before it heard us: read that.
         await loop.sock_sendall(connection, conversation.knock())
     while True:

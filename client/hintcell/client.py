@@ -25,7 +25,7 @@ from hintcell.errors import (
     SessionEnded,
 )
 from hintcell.listening import Listening
-from hintcell.sidecar import Sidecar, connect
+from hintcell.sidecar import Sidecar, connect, left_s, new_socket
 from hintcell_manager.protocol import (
     Admitted,
     ChangeReport,
@@ -136,17 +136,23 @@ class Client:
         conversation = Conversation(
             grant, snapshot_id, limit, identifier_hints=identifier_hints, client=self._sidecar.client
         )
-        connection = connect(self._sidecar.door)
+        until = time.monotonic() + OPEN_DEADLINE_S
+        connection = new_socket()
         try:
-            admitted = _knock(connection, conversation)
+            try:
+                admitted = _knock(connection, self._sidecar.door, conversation, until)
+            except TimeoutError:
+                if time.monotonic() < until:  # A signal handler's.
+                    raise
+                raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
+            session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
+            self._sessions.add(session)
+            if self._closed:  # By another thread, which did not know this session yet.
+                session.close()
+            session.begin(query, documents, hints)
         except BaseException:
             connection.close()
             raise
-        session = Session(self, connection, conversation, admitted, limit, self._page_deadline_s)
-        self._sessions.add(session)
-        if self._closed:  # By another thread, which did not know this session yet.
-            session.close()
-        session.begin(query, documents, hints)
         return session
 
     def permission_changed(
@@ -346,7 +352,7 @@ class Session:
         self._check_open()
         until = time.monotonic() + self._page_deadline_s
         while True:
-            self._connection.settimeout(max(0.001, until - time.monotonic()))
+            self._connection.settimeout(left_s(until))
             try:
                 data = self._connection.recv(READ_BYTES)
             except TimeoutError:
@@ -405,18 +411,16 @@ def ended(answer: End | ManagerUnavailable | DeadlineExceeded) -> SessionEnded:
     return kind(answer.reason, answer.message, exit_status=answer.exit_status, stderr_tail=answer.stderr_tail)
 
 
-def _knock(connection: socket.socket, conversation: Conversation) -> Admitted:
-    until = time.monotonic() + OPEN_DEADLINE_S
+def _knock(connection: socket.socket, door: Path, conversation: Conversation, until: float) -> Admitted:
+    connect(connection, door, until)
     gone = ManagerUnavailable("the manager is gone: make a new Client")
     with contextlib.suppress(ConnectionError):  # It may have answered before it heard us: read that.
         connection.sendall(conversation.knock())
     while True:
-        connection.settimeout(max(0.001, until - time.monotonic()))
+        connection.settimeout(left_s(until))
         try:
             data = connection.recv(READ_BYTES)
-        except TimeoutError:
-            raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
-        except OSError as error:
+        except ConnectionError as error:
             raise gone from error
         if not data:
             raise gone

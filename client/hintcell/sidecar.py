@@ -41,6 +41,8 @@ START_DEADLINE_S: Final = 20.0
 ATTACH_DEADLINE_S: Final = 5.0
 # A manager that starts looks at its client within a second.
 START_STOP_DEADLINE_S: Final = 5.0
+# How soon to knock again at a door where hundreds are waiting already.
+CROWDED_DOOR_S: Final = 0.005
 # The manager's own deadlines for ending every session add up to less.
 STOP_DEADLINE_S: Final = 15.0
 
@@ -112,7 +114,10 @@ class Sidecar:
                 raise ManagerUnavailable(f"cannot start a manager: {error.strerror}") from error
             undo.callback(_end_start, ours, process)
             theirs.close()  # So that the manager's death is seen as the end of what it says.
-            attached = _attached(ours, START_DEADLINE_S)
+            try:
+                attached = _attached(ours, time.monotonic() + START_DEADLINE_S)
+            except TimeoutError as error:
+                raise ManagerUnavailable(f"the manager did not answer within {START_DEADLINE_S:g} s") from error
             undo.pop_all()
         return cls(ours, process, attached)
 
@@ -127,11 +132,12 @@ class Sidecar:
         if len(os.fsencode(directory / DOOR_NAME)) > MAX_SOCKET_PATH_BYTES:
             raise ManagerUnavailable(f"{directory} is too long a path for sockets: no manager can serve it")
         _check_private(directory)
-        presence = connect(directory / DOOR_NAME)
+        until = time.monotonic() + ATTACH_DEADLINE_S
+        presence = new_socket()
         try:
-            presence.settimeout(ATTACH_DEADLINE_S)
+            connect(presence, directory / DOOR_NAME, until)
             presence.sendall(encode_line(Attach()))
-            attached = _attached(presence, ATTACH_DEADLINE_S)
+            attached = _attached(presence, until)
         except OSError as error:
             presence.close()
             raise ManagerUnavailable(f"the manager in {directory} does not answer: {error}") from error
@@ -186,37 +192,61 @@ def new_socket() -> socket.socket:
     return connection
 
 
-def connect(door: Path) -> socket.socket:
-    """A connection to a door.
+def reach(connection: socket.socket, door: Path) -> bool:
+    """Connect without waiting, which a unix socket does at once or not at all; false if the door has no room now.
+
+    The caller waits for CROWDED_DOOR_S and tries again: the kernel's own wait would end at no deadline of ours.
 
     Raises:
         ManagerUnavailable: nobody listens there.
     """
-    connection = new_socket()
+    connection.setblocking(False)
     try:
         connection.connect(os.fspath(door))
+    except BlockingIOError:
+        return False
     except OSError as error:
-        connection.close()
         reason = error.strerror or error
         raise ManagerUnavailable(
             f"no manager serves {door.parent} ({reason}): start one with `hintcell serve`"
         ) from error
-    return connection
+    return True
 
 
-def _attached(presence: socket.socket, deadline_s: float) -> Attached:
-    until = time.monotonic() + deadline_s
+def connect(connection: socket.socket, door: Path, until: float) -> None:
+    """Connect to a door, and leave the socket with the time that is left.
+
+    Args:
+        connection: from `new_socket`.
+        door: which one.
+        until: a time of the monotonic clock.
+
+    Raises:
+        ManagerUnavailable: nobody listens there.
+        TimeoutError: it had no room until then.
+    """
+    while not reach(connection, door):
+        if time.monotonic() > until:
+            raise TimeoutError("the door is crowded")
+        time.sleep(CROWDED_DOOR_S)
+    connection.settimeout(left_s(until))
+
+
+def left_s(until: float) -> float:
+    """The time until then, for `settimeout`, to which 0 would mean something else."""
+    return max(0.001, until - time.monotonic())
+
+
+def _attached(presence: socket.socket, until: float) -> Attached:
     line = bytearray()
     try:
         while not line.endswith(b"\n"):
-            presence.settimeout(max(0.001, until - time.monotonic()))
+            presence.settimeout(left_s(until))
             data = presence.recv(MAX_DOOR_LINE_BYTES)
             if not data:
                 raise ManagerUnavailable("the manager died while starting: its standard error says why")
             line += data
         reply = door_replies.decode(line)
-    except TimeoutError as error:
-        raise ManagerUnavailable(f"the manager did not answer within {deadline_s:g} s") from error
     except msgspec.MsgspecError as error:
         raise ProtocolViolated(f"the manager's greeting cannot be read: {error}") from error
     if isinstance(reply, Refused):

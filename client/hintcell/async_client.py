@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from hintcell.client import OPEN_DEADLINE_S, PAGE_DEADLINE_S, READ_BYTES, ended
+from hintcell.client import BROKEN_OFF, OPEN_DEADLINE_S, PAGE_DEADLINE_S, READ_BYTES, ended
 from hintcell.control import AsyncControl, as_labels, hung_up, permission_change
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
@@ -294,10 +294,18 @@ class AsyncSession:
                 raise DeadlineExceeded(
                     f"no page came within {self._page_deadline_s:g} s: the session is closed"
                 ) from None
-            except asyncio.CancelledError:
-                self._end = self._end or SessionEnded("completed", "the session was closed here, by a cancelled read")
-                self._abandon()
+            except HintcellError:
                 raise
+            except BaseException:  # A cancellation, most of all.
+                self._break_off()
+                raise
+
+    def _break_off(self) -> None:
+        """As `Session._break_off`."""
+        is_over = self._connection.fileno() < 0
+        if not is_over and (self._first is None or self._conversation.is_waiting):
+            self._end = self._end or SessionEnded("completed", BROKEN_OFF)
+            self._abandon()
 
     async def _send(self, line: bytes) -> None:
         try:

@@ -46,6 +46,8 @@ OPEN_DEADLINE_S: Final = 45.0
 # 2 MiB of text rank in a tenth of a second; a machine under load is given a minute.
 PAGE_DEADLINE_S: Final = 60.0
 READ_BYTES: Final = 256 * 1024
+# How a session says that its caller broke off.
+BROKEN_OFF: Final = "the session was closed here, by an interrupted read"
 
 
 class Client:
@@ -296,7 +298,7 @@ class Session:
             yield page
 
     def page(self, cursor: str | None = None, limit: int | None = None) -> Page:
-        """The page at `cursor`, or the first.
+        """The page at `cursor`, or the first. Interrupted, it closes the session: half an answer cannot be taken back.
 
         Args:
             cursor: an earlier page's `next_cursor`; None is the first page, whose limit `open` has set.
@@ -309,16 +311,13 @@ class Session:
         """
         self._client.check_owner()
         with self._lock:
-            if cursor is None:
-                if self._first is None:
-                    self._first = self._receive()
-                self._check_alive()
-                return self._first
-            if self._first is None:
-                self._first = self._receive()  # The worker answers in order.
-            self._check_alive()
-            self._send(self._conversation.continuation(cursor, self._limit if limit is None else limit))
-            return self._receive()
+            try:
+                return self._read(cursor, self._limit if limit is None else limit)
+            except HintcellError:
+                raise
+            except BaseException:  # Raised by a signal's handler, or by what the caller gave.
+                self._break_off()
+                raise
 
     def close(self) -> None:
         """End the session; its worker exits. Also wakes a thread that waits for a page."""
@@ -338,14 +337,36 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _read(self, cursor: str | None, limit: int) -> Page:
+        if self._first is None:
+            self._first = self._receive()  # The worker answers in order.
+        self._check_alive()
+        if cursor is None:
+            return self._first
+        self._send(self._conversation.continuation(cursor, limit))
+        return self._receive()
+
+    def _break_off(self) -> None:
+        """Close a session whose answer nobody takes any more; between two pages, nothing was broken off."""
+        is_over = self._connection.fileno() < 0  # Then its end was being asked for, and the next call asks again.
+        if not is_over and (self._first is None or self._conversation.is_waiting):
+            self._end = self._end or SessionEnded("completed", BROKEN_OFF)
+            self._conversation.over()
+            self._connection.close()
+
     def _send(self, line: bytes) -> None:
         self._check_open()
+        until = time.monotonic() + self._page_deadline_s
         self._connection.settimeout(self._page_deadline_s)
         try:
             self._connection.sendall(line)
         except TimeoutError:
+            if time.monotonic() < until:  # A signal handler's.
+                raise
             raise self._too_late() from None
         except OSError as error:
+            if not hung_up(self._connection):  # Likewise.
+                raise
             raise self._ended() from error
 
     def _receive(self) -> Page:
@@ -356,8 +377,12 @@ class Session:
             try:
                 data = self._connection.recv(READ_BYTES)
             except TimeoutError:
+                if time.monotonic() < until:  # A signal handler's.
+                    raise
                 raise self._too_late() from None
             except OSError as error:
+                if not hung_up(self._connection):  # Likewise.
+                    raise
                 raise self._ended() from error
             if not data:
                 raise self._ended()
@@ -414,13 +439,18 @@ def ended(answer: End | ManagerUnavailable | DeadlineExceeded) -> SessionEnded:
 def _knock(connection: socket.socket, door: Path, conversation: Conversation, until: float) -> Admitted:
     connect(connection, door, until)
     gone = ManagerUnavailable("the manager is gone: make a new Client")
-    with contextlib.suppress(ConnectionError):  # It may have answered before it heard us: read that.
+    try:
         connection.sendall(conversation.knock())
+    except ConnectionError:  # It may have answered before it heard us: read that.
+        if not hung_up(connection):  # A signal handler's.
+            raise
     while True:
         connection.settimeout(left_s(until))
         try:
             data = connection.recv(READ_BYTES)
         except ConnectionError as error:
+            if not hung_up(connection):  # Likewise.
+                raise
             raise gone from error
         if not data:
             raise gone

@@ -134,6 +134,11 @@ class Conversation:
         line, self._input = self._input, bytearray()
         return self._admission(line) if self._state is _State.KNOCKING else self._page(line)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is owed: who breaks off now cannot ask anything else."""
+        return self._state is _State.WAITING
+
     def over(self) -> None:
         """The session is over: nothing received before counts any more."""
         self._state = _State.OVER

@@ -226,7 +226,7 @@ def test_a_cancelled_page_closes_its_session_and_no_other() -> None:
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                with pytest.raises(SessionEnded, match="cancelled read"):
+                with pytest.raises(SessionEnded, match="interrupted read"):
                     await session.page()
             await until_gone(session.pid)
             assert (await client.end_of(session.id)).reason == "completed"

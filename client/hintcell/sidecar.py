@@ -5,6 +5,7 @@ sessions or control requests.
 """
 
 import contextlib
+import fcntl
 import os
 import socket
 import stat
@@ -43,6 +44,8 @@ ATTACH_DEADLINE_S: Final = 5.0
 START_STOP_DEADLINE_S: Final = 5.0
 # How soon to knock again at a door where hundreds are waiting already.
 CROWDED_DOOR_S: Final = 0.005
+
+_STDERR: Final = 2
 # The manager's own deadlines for ending every session add up to less.
 STOP_DEADLINE_S: Final = 15.0
 
@@ -92,7 +95,7 @@ class Sidecar:
             raise ManagerUnavailable("this Python does not know its own executable: start `hintcell serve` instead")
         try:
             with making():
-                ours, theirs = socket.socketpair()
+                ours, theirs = map(_above_standard, socket.socketpair())
                 close_in_child(ours)
                 close_in_child(theirs)
         except OSError as error:
@@ -107,6 +110,7 @@ class Sidecar:
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    stderr=None if _is_open(_STDERR) else subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # A terminal's Ctrl-C is for this process; the manager follows it.
                 )
@@ -185,11 +189,30 @@ def new_socket() -> socket.socket:
     """
     try:
         with making():
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection = _above_standard(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             close_in_child(connection)
     except OSError as error:
         raise ManagerUnavailable(f"cannot make a socket: {error.strerror}") from error
     return connection
+
+
+def _above_standard(connection: socket.socket) -> socket.socket:
+    """The socket on a descriptor that nobody takes for a standard stream, which are free in a daemon that closed them.
+
+    Popen would put the child's own there, and a library that writes to standard error would write to the socket.
+    """
+    if connection.fileno() > _STDERR:
+        return connection
+    with connection:
+        return socket.socket(fileno=fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1))
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def reach(connection: socket.socket, door: Path) -> bool:

@@ -1,7 +1,8 @@
 """`python -P -m hintcell_manager serve|keys`: run one manager until it is told to stop, or make keys for its control.
 
-A manager stops on SIGTERM, SIGINT and SIGHUP, and when the client that it is private to is gone. Exit status 0: it
-was told to stop; 2: it could not start, and said why in one line; 1: a bug.
+A manager stops on SIGTERM, SIGINT and SIGHUP (unless it was started with that ignored, as by `nohup`), and when the
+client that it is private to is gone. Exit status 0: it was told to stop; 2: it could not start, and said why in one
+line; 1: a bug.
 """
 
 import argparse
@@ -123,6 +124,8 @@ async def _serve(
 
     loop.set_exception_handler(broken)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue
         loop.add_signal_handler(number, service.request_stop)
     async with contextlib.AsyncExitStack() as at_stop:
         if endpoints.control is not None:

@@ -288,6 +288,9 @@ class AsyncSession:
                 async with asyncio.timeout(self._page_deadline_s):
                     yield
             except TimeoutError:
+                if self._connection.fileno() < 0:  # It was over, and only the reason took too long.
+                    late = DeadlineExceeded(f"the manager did not answer within {self._page_deadline_s:g} s")
+                    raise self._end or ended(late) from None
                 self._end = SessionEnded("completed", "the session was closed here, because a page took too long")
                 self._abandon()
                 await self._client.give_up(self.id)
@@ -335,14 +338,17 @@ class AsyncSession:
             raise self._end
 
     async def _ended(self) -> SessionEnded:
-        """Close, and find out why the worker hung up; errors as the blocking session's."""
+        """As `Session._ended`."""
         self._abandon()
-        if self._end is None:
-            try:
-                self._end = ended(await self._client.end_of(self.id))
-            except (ManagerUnavailable, DeadlineExceeded) as error:
-                self._end = ended(error)
-        return self._end
+        if self._end is not None:
+            return self._end
+        try:
+            end = ended(await self._client.end_of(self.id))
+        except HintcellError as error:
+            end = ended(error)
+        if end.reason != "unknown":
+            self._end = end
+        return end
 
 
 async def _knock(connection: socket.socket, sidecar: Sidecar, conversation: Conversation) -> Admitted:

@@ -410,28 +410,26 @@ class Session:
         return DeadlineExceeded(f"no page came within {self._page_deadline_s:g} s: the session is closed")
 
     def _ended(self) -> SessionEnded:
-        """Close, and find out why the worker hung up.
-
-        Raises:
-            ControlFailed: the manager cannot be asked now, or does not know any more; the session is over anyhow.
-        """
+        """Close, and find out why the worker hung up; what could not be found out is asked again the next time."""
         self._conversation.over()
         self._connection.close()
-        if self._end is None:
-            self._end = self._ask_why()
-        return self._end
-
-    def _ask_why(self) -> SessionEnded:
+        if self._end is not None:
+            return self._end
         try:
-            return ended(self._client.end_of(self.id))
-        except (ManagerUnavailable, DeadlineExceeded) as error:
-            return ended(error)
+            end = ended(self._client.end_of(self.id))
+        except HintcellError as error:
+            end = ended(error)
+        if end.reason != "unknown":
+            self._end = end
+        return end
 
 
-def ended(answer: End | ManagerUnavailable | DeadlineExceeded) -> SessionEnded:
+def ended(answer: End | HintcellError) -> SessionEnded:
     """What to raise for a session whose worker hung up, given the manager's answer or the failure to get one."""
-    if isinstance(answer, HintcellError):
+    if isinstance(answer, ManagerUnavailable):
         return SessionEnded("manager_stopped", str(answer))
+    if isinstance(answer, HintcellError):
+        return SessionEnded("unknown", f"the worker hung up, and why is not known: {answer}")
     kind = RequestRejected if answer.reason == "rejected" else SessionEnded
     return kind(answer.reason, answer.message, exit_status=answer.exit_status, stderr_tail=answer.stderr_tail)
 

@@ -11,6 +11,8 @@ ProtocolViolated        the other side is broken or of another version: please r
 CatalogError            no catalog can be made of what was asked for (`hintcell.catalog`)
 """
 
+from typing import Literal
+
 from hintcell_manager.protocol import EndReason, RefusalReason
 
 
@@ -30,17 +32,23 @@ class SessionEnded(HintcellError):
     """The session is over and delivers nothing any more.
 
     Attributes:
-        reason: why it ended.
+        reason: why it ended; `unknown` if the manager could not be asked, or remembers it no more. That does not
+            stick: a later call asks again.
         message: what is known beyond the reason.
         exit_status: the worker's exit status, minus the signal's number if one ended it; None if unknown.
         stderr_tail: the last that the worker wrote to standard error, if it crashed.
     """
 
     def __init__(
-        self, reason: EndReason, message: str = "", *, exit_status: int | None = None, stderr_tail: str = ""
+        self,
+        reason: EndReason | Literal["unknown"],
+        message: str = "",
+        *,
+        exit_status: int | None = None,
+        stderr_tail: str = "",
     ) -> None:
         super().__init__(f"{reason}: {message}" if message else reason)
-        self.reason: EndReason = reason
+        self.reason: EndReason | Literal["unknown"] = reason
         self.message = message
         self.exit_status = exit_status
         self.stderr_tail = stderr_tail

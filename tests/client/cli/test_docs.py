@@ -41,7 +41,7 @@ def test_the_options_of_the_whole_command_are_documented() -> None:
 
 def test_every_reason_is_explained() -> None:
     for heading, reasons in (
-        ("### Why a session ended", get_args(EndReason)),
+        ("### Why a session ended", [*get_args(EndReason), "unknown"]),
         ("### Why an open was refused", get_args(RefusalReason)),
     ):
         section = _OPERATING.split(heading)[1].split("\n#")[0]

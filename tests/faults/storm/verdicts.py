@@ -74,9 +74,10 @@ def end(ledger: Ledger, session: SessionRecord, reason: str, message: str, asked
 
 
 def could_not_ask(ledger: Ledger, session: SessionRecord, message: str, asked_at: float) -> bool:
-    """Whether the client says that it does not know why, having had no descriptor left to ask."""
-    return message.startswith(NOT_KNOWN) and _is_hindered(
-        ledger, {Who.CLIENT}, session.asked, asked_at, starved=True, name=session.holder
+    """Whether the client says that it does not know why, having had no descriptor left, or no manager, to ask."""
+    return message.startswith(NOT_KNOWN) and (
+        _is_hindered(ledger, {Who.CLIENT}, session.asked, asked_at, starved=True, name=session.holder)
+        or _is_hindered(ledger, {Who.MANAGER}, session.asked, asked_at)
     )
 
 

@@ -24,7 +24,8 @@ SEED = 20
 MAX_STEPS = 60
 MAX_DELAY_S = 0.08
 
-_POLL_S = 0.01
+# Each look has the manager read the memory of every session, which takes it from what is looked for.
+_POLL_S = 0.05
 _DOCUMENTS = catalog(20)
 
 

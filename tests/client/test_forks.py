@@ -72,17 +72,20 @@ def run(code: str) -> list[str]:
 
 def test_in_a_forked_child_every_call_of_the_client_says_to_make_a_new_one() -> None:
     lines = run("""
+        events = client.events()
         for call in (
             lambda: client.grant("a"),
             lambda: search(client),
             lambda: client.permission_changed(everyone=True),
             lambda: client.status(),
             lambda: client.end_of(session.id),
+            lambda: client.events(),
+            lambda: next(events),
         ):
             print(in_child(call))
         client.close()
     """)
-    assert lines == ["HintcellError: this client was made before a fork: make a new Client in the child"] * 5
+    assert lines == ["HintcellError: this client was made before a fork: make a new Client in the child"] * 7
 
 
 def test_in_a_forked_child_a_session_says_to_make_a_new_client() -> None:

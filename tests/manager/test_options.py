@@ -1,6 +1,8 @@
 """Each of the manager's options, on a real manager: what it ends, refuses or replaces, and when."""
 
 import contextlib
+import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,6 @@ import pytest
 
 from hintcell import Client, ManagerOptions, OpenRefused, Page, Session, SessionEnded
 from hintcell.conversation import Conversation
-from hintcell.sidecar import connect
 from hintcell_manager.protocol import DOOR_NAME, Admitted
 from tests.client.searches import catalog, next_cursor, search
 from tests.faults.patches import Patches
@@ -126,7 +127,8 @@ def test_only_ranking_counts_for_the_ranking_deadline() -> None:
             time.sleep(1.0)
             assert session.page().total == 4_096
         conversation = Conversation(client.grant("slow writer"), "s", 1, identifier_hints=False)
-        with connect(client.directory / DOOR_NAME) as connection:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(os.fspath(client.directory / DOOR_NAME))
             connection.sendall(conversation.knock())
             assert isinstance(conversation.receive(connection.recv(4_096)), Admitted)
             request = conversation.request("read", catalog(2), None)

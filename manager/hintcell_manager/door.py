@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import resource
+import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -137,6 +138,13 @@ def answer(connection: socket.socket, reply: DoorReply) -> bool:
     except OSError:
         return False
     return True
+
+
+def has_left(connection: socket.socket) -> bool:
+    """Whether the visitor has hung up."""
+    poller = select.poll()
+    poller.register(connection, select.POLLRDHUP)
+    return bool(poller.poll(0))
 
 
 def peer_uid(connection: socket.socket) -> int:

@@ -108,8 +108,9 @@ class Fleet:
 
     @property
     def template_pid(self) -> int | None:
-        """The current template, if there is one."""
-        return None if self.current is None else self.current.pid
+        """The template that forks, or the one that is loading to."""
+        launcher = self.current or self._loading
+        return None if launcher is None else launcher.pid
 
     @property
     def retired_pids(self) -> list[int]:

@@ -214,7 +214,7 @@ class Status(_Message, frozen=True, tag="status"):
         options: how it runs.
         sessions: what has not ended, oldest first.
         memory: the manager's own.
-        template_pid: the template that forks next; None while none is loaded.
+        template_pid: the template that forks, or is loading to; None if there is none.
         template_memory: its memory.
         retired_templates: templates that only wait for their workers to end.
         opened: sessions admitted since the start.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hintcell_manager.control import ControlEndpoint
-from hintcell_manager.door import Door, answer
+from hintcell_manager.door import Door, answer, has_left
 from hintcell_manager.fleet import Fleet, Reaped
 from hintcell_manager.grants import Grants, InvalidRequestError, check_change
 from hintcell_manager.journal import Journal
@@ -322,8 +322,8 @@ class Service:
                     self._let_go(cell, Admitted(session.id, session.pid or 0))
                     self._journal.session_opened(session)
                 case Refuse():
-                    self._let_go(cell, Refused(instruction.reason, instruction.message))
-                    self._journal.open_refused(instruction.reason, session.request.grant.principal)
+                    if self._let_go(cell, Refused(instruction.reason, instruction.message)):
+                        self._journal.open_refused(instruction.reason, session.request.grant.principal)
                 case Kill():
                     if cell.worker is not None:
                         cell.worker.kill()
@@ -335,6 +335,8 @@ class Service:
         try:
             if launcher is None or connection is None:
                 raise ConnectionError("there is no template")
+            if has_left(connection):
+                raise ConnectionError(_CLIENT_GONE)
             connection.setblocking(True)  # The worker shares this setting with us, and reads without an event loop.
             tail, stderr = StderrTail.open(self._loop)
             cell.worker = WorkerProcess(launcher, session.token, tail)
@@ -355,12 +357,17 @@ class Service:
         else:
             cell.deadline = self._loop.call_later(FORK_DEADLINE_S, self._fleet.replace, launcher)
 
-    def _let_go(self, cell: _Cell, reply: Admitted | Refused) -> None:
-        """Answer the visitor and close our end, which must not keep a dead worker's connection open."""
-        if cell.connection is not None:
-            answer(cell.connection, reply)
-            cell.connection.close()
-            cell.connection = None
+    def _let_go(self, cell: _Cell, reply: Admitted | Refused) -> bool:
+        """Answer the visitor and close our end, which must not keep a dead worker's connection open.
+
+        Returns whether the visitor was still there.
+        """
+        if cell.connection is None:
+            return False
+        with cell.connection:
+            is_there = answer(cell.connection, reply)
+        cell.connection = None
+        return is_there
 
     async def _end(self, sessions: list[Session], reason: EndReason, message: str) -> list[Session]:
         """End these sessions; the ones that are not dead by the deadline are returned."""

@@ -1,6 +1,5 @@
 """The template never outlives its manager, nor its workers the template; and when it cannot run, it says why."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -42,13 +41,11 @@ def test_a_template_that_was_started_with_sigchld_ignored_still_reaps() -> None:
         assert template.hear(Exited, worker.token).status == 0
 
 
-def _start(prelude: str, *, parent: int | None = None) -> subprocess.CompletedProcess[bytes]:
+def _start(prelude: str) -> subprocess.CompletedProcess[bytes]:
     """A template whose interpreter runs `prelude` first; its control socket is closed by its end at the latest."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         arguments = template_arguments(theirs)
-        if parent is not None:
-            arguments[-1] = str(parent)
         script = f"import sys; {prelude}\nfrom {MODULE[-1]} import main\nsys.exit(main())"
         return subprocess.run(
             [sys.executable, "-P", "-c", script, *arguments],
@@ -74,6 +71,26 @@ def test_a_template_without_scikit_learn_says_what_is_missing() -> None:
     assert ended.stderr.count(b"\n") == 1
 
 
-def test_a_template_whose_parent_died_before_it_looked_ends_at_once() -> None:
-    ended = _start("sys.modules['sklearn'] = None", parent=os.getpid() + 1)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b""), "it did not get as far as to load anything"
+_FORKS = """
+import os
+from hintcell_manager.linux import dies_with_us
+def fork(child):
+    if os.fork():
+        os.wait()
+    else:
+        child()
+        os._exit(0)
+ask = dies_with_us()
+def ask_and_go_on():
+    ask()
+    os.write(1, b"still here")
+"""
+
+
+def test_a_process_whose_parent_is_gone_when_it_asks_to_die_with_it_ends_at_once() -> None:
+    # To a grandchild, whoever prepared this is not the parent.
+    said = [
+        subprocess.run([sys.executable, "-c", _FORKS + forks], capture_output=True, timeout=PATIENCE_S, check=True)
+        for forks in ("fork(ask_and_go_on)", "fork(lambda: fork(ask_and_go_on))")
+    ]
+    assert [(each.stdout, each.stderr) for each in said] == [(b"still here", b""), (b"", b"")]

@@ -443,7 +443,6 @@ class Service:
     def _died(self, session: Session) -> None:
         self._sessions.died(session, self._now())
         self._settle(session)
-        self._start_waiting()  # For whom there was no room.
         self._loop.call_later(STATUS_DEADLINE_S, self._unreported, session)
 
     def _unreported(self, session: Session) -> None:

@@ -1,7 +1,7 @@
 """Sessions of the pure table, opened and led into any state by the events that lead there."""
 
 from hintcell_manager.grants import Grants
-from hintcell_manager.protocol import GrantRequest, OpenRequest
+from hintcell_manager.protocol import GrantRequest, ManagerOptions, OpenRequest
 from hintcell_manager.sessions import MAX_REMEMBERED_ENDS, Event, Instruction, Session, Sessions, State
 
 PID = 4711
@@ -10,9 +10,9 @@ PID = 4711
 class Opening:
     """Sessions of one manager, and a short way to open one."""
 
-    def __init__(self, *, max_ends: int = MAX_REMEMBERED_ENDS) -> None:
+    def __init__(self, options: ManagerOptions | None = None, *, max_ends: int = MAX_REMEMBERED_ENDS) -> None:
         self.grants = Grants()
-        self.sessions = Sessions(self.grants, max_ends=max_ends)
+        self.sessions = Sessions(self.grants, options, max_ends=max_ends)
 
     def open(self, principal: str = "alice", labels: tuple[str, ...] = (), snapshot_id: str = "s1") -> Session:
         grant = self.grants.grant(GrantRequest(principal, labels))

@@ -10,7 +10,7 @@ from typing import BinaryIO, NoReturn, cast
 import psutil
 import pytest
 
-from hintcell_manager.memory import measure
+from hintcell_manager.memory import ProcessReader, measure
 from hintcell_manager.protocol import Memory
 
 # Resident pages are counted in batches for each core, so two readings of one moment may differ by some of them.
@@ -93,3 +93,31 @@ def test_having_no_descriptor_to_look_with_is_none_of_the_three(monkeypatch: pyt
     monkeypatch.setattr(psutil, "Process", out_of_descriptors)
     with pytest.raises(OSError, match="Too many open files"):
         measure(os.getpid(), full=True)
+
+
+def test_a_process_is_active_when_it_computes_or_is_woken_and_not_while_it_waits() -> None:
+    script = "import sys\nfor line in sys.stdin: sum(range(10**7)) if line == 'compute\\n' else 0; print(flush=True)"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        reader = ProcessReader(process.pid)
+
+        def seen_after(line: bytes) -> tuple[int, float]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            while psutil.Process(process.pid).status() != psutil.STATUS_SLEEPING:
+                pass
+            activity = reader.activity()
+            assert activity is not None
+            return activity
+
+        waiting = seen_after(b"wait")
+        assert reader.activity() == waiting
+        woken = seen_after(b"wait")
+        assert woken[0] > waiting[0]
+        assert seen_after(b"compute")[1] > woken[1]
+        process.stdin.close()
+    assert reader.activity() is None

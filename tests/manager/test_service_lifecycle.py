@@ -81,6 +81,17 @@ def test_who_opens_before_the_template_is_ready_is_served_when_it_is(place: Path
                 assert answers.readline() == ANSWER
 
 
+def test_no_worker_is_forked_for_visitors_who_left_before_the_template_was_ready(place: Path) -> None:
+    with a_manager(place, until="serving") as manager:
+        grant = manager.grant()
+        for _ in range(10):
+            manager.knock(OpenRequest(grant, "s1", limit=1)).close()
+        with manager.knock(OpenRequest(grant, "s1", limit=1)) as stays:
+            assert isinstance(answer_at(stays), Admitted)
+            status = manager.status()
+        assert (status.opened, len(status.sessions), status.refused) == (1, 1, {})
+
+
 def _with_sklearn(place: Path, script: str) -> dict[str, str]:
     """The environment of a manager whose template loads this in the place of scikit-learn."""
     (place / "sklearn.py").write_text(script)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from hintcell_manager.protocol import EndReason, Grant, GrantRequest, OpenRequest, PermissionChange, RefusalReason
+from hintcell_manager.protocol import (
+    EndReason,
+    Grant,
+    GrantRequest,
+    ManagerOptions,
+    OpenRequest,
+    PermissionChange,
+    RefusalReason,
+)
 from hintcell_manager.sessions import (
     MAX_REMEMBERED_ENDS,
     MAX_UNREPORTED_STARTS,
@@ -14,6 +22,7 @@ from hintcell_manager.sessions import (
     StartWorker,
     State,
 )
+from hintcell_worker.protocol import NOTHING_ASKED
 from tests.manager.opening import PID, Opening
 
 
@@ -124,6 +133,7 @@ def test_a_session_that_must_end_during_its_fork_is_killed_as_soon_as_its_pid_is
         (2, "hintcell-worker: query is blank: give it a word\n", "rejected", "query is blank: give it a word"),
         (2, "a warning\nhintcell-worker: too long\n", "rejected", "too long"),
         (2, "", "rejected", ""),
+        (2, f"hintcell-worker: {NOTHING_ASKED}\n", "completed", ""),
         (1, "hintcell-worker: out of memory\n", "crashed", "the worker ended with status 1"),
         (3, "", "crashed", "the worker ended with status 3"),
         (-9, "", "crashed", "the worker was ended by signal 9"),
@@ -239,3 +249,43 @@ def test_by_default_a_thousand_ends_are_remembered() -> None:
     assert MAX_REMEMBERED_ENDS >= 1000
     assert opening.sessions.find(ended[0].id) is None
     assert opening.sessions.find(ended[1].id) is ended[1]
+
+
+def test_a_session_over_its_memory_limit_is_ended_when_a_second_look_confirms_it() -> None:
+    opening = Opening(ManagerOptions(memory_limit_bytes=100))
+    session = opening.running()
+    assert not opening.sessions.measured(session, 100)
+    assert opening.sessions.measured(session, 101)
+    assert session.state is State.RUNNING
+    assert opening.sessions.limit_memory(session, 100, 1.0) == []
+    assert opening.sessions.limit_memory(session, 101, 1.0) == [Kill(session)]
+    assert (session.reason, session.message) == ("memory_limit", "its USS of 101 bytes exceeds the limit of 100")
+
+
+def test_a_session_is_idle_when_its_worker_did_nothing_for_the_timeout() -> None:
+    opening = Opening(ManagerOptions(idle_timeout_s=10.0))
+    session = opening.running()
+    assert opening.sessions.active(session, (1, 0.0), 5.0) == []
+    assert opening.sessions.active(session, (1, 0.0), 14.9) == []
+    assert opening.sessions.active(session, (2, 0.0), 15.0) == []
+    assert opening.sessions.active(session, (2, 0.1), 24.9) == []
+    assert opening.sessions.active(session, (2, 0.1), 34.8) == []
+    assert opening.sessions.active(session, (2, 0.1), 34.9) == [Kill(session)]
+    assert session.reason == "idle_timeout"
+
+
+def test_opens_wait_for_room_and_those_who_waited_too_long_are_refused_with_the_numbers() -> None:
+    opening = Opening(ManagerOptions(max_sessions=2, max_sessions_per_principal=1, open_wait_s=5.0))
+    alice, again, bob, late = (opening.open(name) for name in ("alice", "alice", "bob", "carol"))
+    assert opening.sessions.start_waiting() == [StartWorker(alice), StartWorker(bob)], "who has room overtakes"
+    assert opening.sessions.tick(5.9) == []
+    told = opening.sessions.tick(6.0)
+    assert [(each.session, each.reason) for each in told if isinstance(each, Refuse)] == [
+        (again, "too_many_sessions"),
+        (late, "too_many_sessions"),
+    ]
+    assert again.message == "2 sessions are open, of 2: close one first"
+    waits = opening.open("alice")
+    opening.sessions.started(alice, 7, 6.0)
+    opening.sessions.died(alice, 6.0)
+    assert opening.sessions.start_waiting() == [StartWorker(waits)], "the dead take no room"

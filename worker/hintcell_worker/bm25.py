@@ -1,44 +1,73 @@
 """BM25 scores of every document for one query.
 
-Counting goes through scikit-learn's CountVectorizer with the project's analyzer; only the query's words get
-columns, and the lengths come from the same pass. Scores are the same to the last bit on every machine: the
-order of the floating-point operations is part of the protocol, and the logarithm is computed here.
+Counting goes through scikit-learn's CountVectorizer with the project's analyzers, in their fast form; only the
+query's words get columns, and the lengths come from the same pass. Scores are the same to the last bit on every
+machine: the order of the floating-point operations is part of the protocol, and the logarithm is computed here.
 """
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.feature_extraction.text import CountVectorizer
 
-from hintcell_worker import words
+from hintcell_worker.scan import Scanner
 
 # k1 and b of Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, section 3.5).
 _K1: Final = 1.2
 _B: Final = 0.75
 
 
-def scores(query_words: Iterable[str], texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """BM25 of each text for the distinct `query_words`; shape (len(texts),), 0 where nothing matches.
+class Counts(NamedTuple):
+    """What is known of texts for one query.
+
+    Attributes:
+        terms: how often each text holds each of the query's distinct words, these in the order of their UTF-8 bytes,
+            which is the order of their code points; shape (texts, words).
+        lengths: words in each text; shape (texts,).
+        breaks: places where an identifier was split, in all texts together.
+    """
+
+    terms: "_Columns"
+    lengths: npt.NDArray[np.float64]
+    breaks: int
+
+
+def count(query_words: Iterable[str], texts: Sequence[str], *, split_identifiers: bool = False) -> Counts:
+    """Count at least one of `query_words` and all words in each text, whose identifiers may first be split."""
+    vocabulary = sorted({word.encode() for word in query_words})
+    scanner = Scanner(vocabulary, split_identifiers=split_identifiers)
+    found = scanner.scan(texts)
+    columns = {word: column for column, word in enumerate(vocabulary)}
+    # Asked for one text after the other, the analyzer answers from a scan that is a chunk of texts ahead. What it
+    # finds beside the vocabulary is not counted.
+    vectorizer = _Vectorizer(analyzer=lambda _: next(found), vocabulary=columns, dtype=np.float64)
+    terms = vectorizer.transform(texts).tocsc()
+    return Counts(terms, np.array(scanner.lengths, dtype=np.float64), scanner.breaks)
+
+
+def scores(query_words: Collection[str], texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """BM25 of each text for the distinct `query_words`; shape (len(texts),), 0 where nothing matches."""
+    return score(count(query_words, texts)) if query_words else np.zeros(len(texts), dtype=np.float64)
+
+
+def score(counts: Counts) -> npt.NDArray[np.float64]:
+    """BM25 of each text; shape (texts,), 0 where nothing matches.
 
     With N texts, of which df hold a word, tf times in a text of len words (avglen on average):
     idf = ln(1 + (N - df + 0.5) / (df + 0.5)); score += idf tf (k1 + 1) / (tf + k1 (1 - b + b len / avglen)),
-    word by word in the order of their UTF-8 bytes, which is the order of their code points.
+    word by word in the order of the columns.
     """
-    total = np.zeros(len(texts), dtype=np.float64)
-    vocabulary = sorted(set(query_words))
-    if not vocabulary:
-        return total
-    counts, lengths = _count(vocabulary, texts)
-    average = float(lengths.sum()) / len(texts) or 1.0
+    terms, lengths, _ = counts
+    total = np.zeros(len(lengths), dtype=np.float64)
+    average = float(lengths.sum()) / len(lengths) or 1.0
     norm = _K1 * (1 - _B + _B * lengths / average)
-    for column in range(len(vocabulary)):
-        start, end = counts.indptr[column], counts.indptr[column + 1]
-        rows, tf = counts.indices[start:end], counts.data[start:end]
-        df = int(end - start)
-        idf = natural_log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+    for start, end in itertools.pairwise(terms.indptr.tolist()):
+        rows, tf, df = terms.indices[start:end], terms.data[start:end], end - start
+        idf = natural_log(1 + (len(lengths) - df + 0.5) / (df + 0.5))
         total[rows] += idf * tf * (_K1 + 1) / (tf + norm[rows])
     return total
 
@@ -59,19 +88,11 @@ class _Columns(Protocol):
     def data(self) -> npt.NDArray[np.float64]: ...
 
 
-def _count(vocabulary: Sequence[str], texts: Sequence[str]) -> tuple[_Columns, npt.NDArray[np.float64]]:
-    """Term counts in a compressed sparse column matrix, (texts, vocabulary), and the texts' lengths in words."""
-    wanted = frozenset(vocabulary)
-    lengths: list[int] = []
+class _Vectorizer(CountVectorizer):
+    """Calls its analyzer directly, not by way of what decodes files."""
 
-    def analyze(text: str) -> Iterable[str]:
-        found = words.words(text)
-        lengths.append(len(found))
-        return filter(wanted.__contains__, found)
-
-    vectorizer = CountVectorizer(analyzer=analyze, vocabulary=vocabulary, dtype=np.float64)
-    counts = vectorizer.transform(texts).tocsc()
-    return counts, np.array(lengths, dtype=np.float64)
+    def build_analyzer(self) -> Callable[[str], Iterable[bytes]]:
+        return self.analyzer
 
 
 # Coefficients of the fdlibm logarithm (Sun Microsystems, 1993, e_log.c).

@@ -90,10 +90,10 @@ def _with_identifiers(
     query_words = words.words(split_query)
     if not query_words or utf8_length(split_query) > MAX_QUERY_BYTES:
         return POLICY_IDENTIFIERS_OUT_OF_SCOPE, baseline
-    split_texts = [words.split_identifiers(text) for text in texts]
-    if sum(map(utf8_length, split_texts)) > limits.max_text_bytes:
+    counts = bm25.count(query_words, texts, split_identifiers=True)
+    if sum(map(utf8_length, texts)) + counts.breaks > limits.max_text_bytes:  # A break is one space.
         return POLICY_IDENTIFIERS_OUT_OF_SCOPE, baseline
-    split = bm25.ranking(bm25.scores(query_words, split_texts))
+    split = bm25.ranking(bm25.score(counts))
     return POLICY_IDENTIFIERS, np.array(interleave_baseline_first(baseline.tolist(), split.tolist()), dtype=np.intp)
 
 

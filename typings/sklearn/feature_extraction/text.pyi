@@ -17,11 +17,13 @@ class _SparseColumns(Protocol):
     def data(self) -> npt.NDArray[np.float64]: ...
 
 class CountVectorizer:
+    analyzer: Callable[[str], Iterable[bytes]]
     def __init__(
         self,
         *,
-        analyzer: Callable[[str], Iterable[str]],
-        vocabulary: Mapping[str, int] | Iterable[str],
+        analyzer: Callable[[str], Iterable[bytes]],
+        vocabulary: Mapping[bytes, int],
         dtype: type[np.float64],
     ) -> None: ...
+    def build_analyzer(self) -> Callable[[str], Iterable[bytes]]: ...
     def transform(self, raw_documents: Iterable[str]) -> _SparseRows: ...

@@ -1,0 +1,203 @@
+"""The analyzers' fast form: which of a query's words many texts hold, and how many words each has.
+
+Says of every text exactly what `words` says of one, and no test may tell them apart. Does not cover counting.
+
+Texts are read in chunks that fit a processor's cache, joined by NUL bytes, as arrays: one byte is one element. In a
+chunk every byte of a word is lower case and every other byte is NUL, so a word starts and ends where that changes,
+and where identifiers break. Of each word the first eight bytes and the length make a key; the few words whose key
+the query has too are cut out of the chunk, and whoever counts them compares them whole.
+
+    text       |H|T|T|P| |g|e|t|I|D|      cut at ^ when identifiers are split, else only where words begin and end
+    chunk    |0|h|t|t|p|0|g|e|t|i|d|0|
+                ^       ^ ^     ^   ^
+
+Only ASCII is read so. Other texts are first brought into that form code point by code point, with a table of all of
+Unicode: gaps as spaces, breaks as spaces too, words in lower case, so that in UTF-8 every byte above 127 is a word's.
+"""
+
+import functools
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+from unicodedata import category
+
+import numpy as np
+import numpy.typing as npt
+
+from hintcell_worker import words
+
+# Code points in a chunk. The arrays made from one stay in a processor's second-level cache, and a long text's need
+# no more memory than a short one's.
+_CHUNK: Final = 64 * 1024
+
+# Nothing here is a letter or a digit, nor is the underscore: a text cut after one of them keeps its words and breaks.
+_GAP = re.compile(r"[\W_]")
+
+# For bytes.translate: ASCII words in lower case, NUL for every other ASCII character, higher bytes as they are.
+_ASCII_WORDS: Final = bytes(
+    code if code > 127 else ord(chr(code).lower()) if chr(code).isalnum() else 0 for code in range(256)
+)
+
+_KEY_BYTES: Final = 8
+# What a key keeps of eight bytes, by the length of the word in bytes.
+_KEPT: Final = np.array([256**length - 1 for length in range(_KEY_BYTES + 1)], dtype=np.uint64)
+# Multiplicative hashing (Knuth, "The Art of Computer Programming", volume 3, section 6.4): 2^64 / golden ratio.
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+_HASH_BITS: Final = 16
+
+# An entry of the table of code points: the low bits say what is written, the others what it was.
+_CODE: Final = np.uint32(0x1FFFFF)
+_UPPER: Final = np.uint32(1 << 24)
+_SMALL: Final = np.uint32(1 << 25)
+_DIGIT: Final = np.uint32(1 << 26)
+_SPACE: Final = np.uint32(ord(" "))
+
+_Flags = npt.NDArray[np.bool_]
+
+
+class Scanner:
+    """Reads texts in order, for one query.
+
+    Attributes:
+        lengths: words in each text that was read.
+        breaks: places where an identifier was split, in all those texts.
+    """
+
+    def __init__(self, vocabulary: Sequence[bytes], *, split_identifiers: bool) -> None:
+        """Prepare to look for these words, given in UTF-8."""
+        self.lengths: list[int] = []
+        self.breaks = 0
+        self._split_identifiers = split_identifiers
+        self._is_wanted = np.zeros(1 << _HASH_BITS, dtype=np.bool_)
+        joined, ends = _join(vocabulary)
+        sizes = np.array([len(word) for word in vocabulary], dtype=np.intp)
+        self._is_wanted[_hashes(joined, ends - sizes, sizes)] = True
+
+    def scan(self, texts: Sequence[str]) -> Iterator[list[bytes]]:
+        """For each text the query's words in it, in order, repeats kept, and maybe a few words that are not."""
+        found: list[bytes] = []
+        length = 0
+        for chunk in _chunks(texts):
+            lengths, hits = self._scan([piece for piece, _ in chunk])
+            for (_, is_last), words_of_piece, hits_of_piece in zip(chunk, lengths, hits, strict=True):
+                length += words_of_piece
+                found += hits_of_piece
+                if is_last:
+                    self.lengths.append(length)
+                    yield found
+                    found, length = [], 0
+
+    def _scan(self, texts: Sequence[str]) -> tuple[list[int], Iterator[list[bytes]]]:
+        """Each text's number of words, and its hits."""
+        raw, text_ends = _join(self._encode(texts))
+        chunk = raw.translate(_ASCII_WORDS)
+        in_word = np.frombuffer(chunk, dtype=np.uint8) != 0
+        is_bound = in_word[1:] != in_word[:-1]
+        if self._split_identifiers:
+            is_break = _ascii_breaks(raw)
+            self.breaks += int(np.count_nonzero(is_break))
+            is_bound |= is_break[1:]
+        bounds = np.flatnonzero(is_bound)
+        bounds += 1
+        opening = np.flatnonzero(in_word.take(bounds))
+        starts, ends = bounds.take(opening), bounds.take(opening + 1)
+        candidates = np.flatnonzero(self._is_wanted.take(_hashes(chunk, starts, ends - starts)))
+        hits = [
+            chunk[start:end]
+            for start, end in zip(starts.take(candidates).tolist(), ends.take(candidates).tolist(), strict=True)
+        ]
+        words_before = starts.searchsorted(text_ends)
+        hits_before = candidates.searchsorted(words_before).tolist()
+        return (
+            np.diff(words_before, prepend=0).tolist(),
+            (hits[first:last] for first, last in zip([0, *hits_before], hits_before, strict=False)),
+        )
+
+    def _encode(self, texts: Sequence[str]) -> list[bytes]:
+        """The texts in UTF-8: as they are if ASCII, else normalised."""
+        others = [text for text in texts if not text.isascii()]
+        if not others:
+            return [text.encode() for text in texts]
+        normalised, breaks = _normalise(others, split_identifiers=self._split_identifiers)
+        self.breaks += breaks
+        rest = iter(normalised)
+        return [text.encode() if text.isascii() else next(rest) for text in texts]
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[tuple[str, bool]]]:
+    """The texts in lists of about one chunk; with each whether it is the last piece of its text."""
+    chunk: list[tuple[str, bool]] = []
+    size = 0
+    for text in texts:
+        start = 0
+        while len(text) - start > _CHUNK and (gap := _GAP.search(text, start + _CHUNK)):
+            yield [*chunk, (text[start : gap.end()], False)]
+            chunk, size, start = [], 0, gap.end()
+        chunk.append((text[start:], True))
+        size += len(text) - start
+        if size >= _CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _join(texts: Sequence[bytes]) -> tuple[bytes, npt.NDArray[np.intp]]:
+    """The texts with a NUL before each, room for a key after the last, and the texts' ends in that."""
+    sizes = np.array([len(text) for text in texts], dtype=np.intp)
+    return b"\0".join([b"", *texts, bytes(_KEY_BYTES)]), np.cumsum(sizes + 1)
+
+
+def _hashes(chunk: bytes, starts: npt.NDArray[np.intp], sizes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """For each word of a chunk, given by its start and its size in bytes, a number below 2^_HASH_BITS."""
+    # The eight bytes from every position, as one number; overlapping, so no copy is made.
+    eight_bytes = np.ndarray(len(chunk) - _KEY_BYTES + 1, dtype="<u8", buffer=chunk, strides=(1,))
+    keys = eight_bytes[starts]
+    keys &= _KEPT.take(sizes, mode="clip")
+    keys += sizes.view(np.uint64)
+    keys *= _MULTIPLIER
+    keys >>= np.uint64(64 - _HASH_BITS)
+    return keys.astype(np.intp)
+
+
+def _ascii_breaks(raw: bytes) -> _Flags:
+    codes = np.frombuffer(raw, dtype=np.uint8)
+    # Differences wrap around below zero, so that one comparison tests both ends of a range.
+    return _breaks(codes - np.uint8(ord("A")) < 26, codes - np.uint8(ord("a")) < 26, codes - np.uint8(ord("0")) < 10)
+
+
+def _breaks(upper: _Flags, small: _Flags, digit: _Flags) -> _Flags:
+    """Where `words.split_identifiers` puts a space before a character, given which ones are of category Lu, Ll, Nd."""
+    is_break = np.zeros_like(upper)
+    is_break[1:] = small[:-1] | digit[:-1]
+    is_break[1:-1] |= upper[:-2] & small[2:]
+    is_break &= upper
+    return is_break
+
+
+def _normalise(texts: Sequence[str], *, split_identifiers: bool) -> tuple[list[bytes], int]:
+    """The texts in UTF-8 with words in lower case, all else as spaces, and the number of breaks put in."""
+    codes = np.frombuffer("\0".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    entries = _code_points().take(codes, mode="clip")
+    normal = entries & _CODE
+    normal[np.cumsum([len(text) + 1 for text in texts])[:-1] - 1] = 0
+    breaks: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    if split_identifiers:
+        upper, small, digit = (entries & kind != 0 for kind in (_UPPER, _SMALL, _DIGIT))
+        breaks = np.flatnonzero(_breaks(upper, small, digit))
+        normal = np.insert(normal, breaks, _SPACE)
+    return normal.tobytes().decode("utf-32-le").encode().split(b"\0"), len(breaks)
+
+
+@functools.cache
+def _code_points() -> npt.NDArray[np.uint32]:
+    """An entry for each code point; the last one stands for all that follow, which are no word's."""
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    small = words.lower(everything)
+    codes = np.frombuffer(small.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    in_word = (category(character)[0] == "L" or category(character) == "Nd" for character in small)
+    table = np.where(np.fromiter(in_word, np.bool_, len(small)), codes, _SPACE)
+    kinds = {"Lu": _UPPER, "Ll": _SMALL, "Nd": _DIGIT}
+    table |= np.fromiter((kinds.get(category(character), 0) for character in everything), np.uint32, len(everything))
+    return table[: np.flatnonzero(table != _SPACE)[-1] + 2].copy()

@@ -138,3 +138,16 @@ def test_numbers_stand_in_an_encoded_value_as_they_are(values: list[float]) -> N
     encoded = canonical.encode([canonical.number(value) for value in values])
     assert encoded.decode() == f"[{','.join(map(plain.number, values))}]"
     assert json.loads(canonical.indent(encoded), parse_int=float) == values
+
+
+@given(st.lists(_floats, max_size=6) | st.lists(st.floats(1e-4, 30) | st.integers(0, 9).map(float), max_size=6))
+@example([0.0, 10.0, 0.05, 100.0])
+@example([1e-7, 0.0, 1.5e-6])
+def test_many_numbers_are_written_as_each_one_is(values: list[float]) -> None:
+    assert bytes(canonical.numbers(values)) == canonical.encode([canonical.number(value) for value in values])
+
+
+@given(st.lists(_values, max_size=3), st.sampled_from([0, 63, 64, 65, 128, 200]))
+def test_a_list_encoded_in_parts_is_the_list_encoded(values: list[Any], more: int) -> None:
+    values = [*values, *range(more)]
+    assert b"".join(canonical.encode_in_parts(values)) == canonical.encode(values)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hintcell_worker import bm25
+from hintcell_worker.conversation import Options
 from hintcell_worker.protocol import (
     POLICY_BASELINE,
     POLICY_HINTS,
@@ -74,6 +75,16 @@ def test_the_digest_covers_all_that_was_asked(change: dict[str, object]) -> None
     ]
     assert rankings[0].scores.tolist() == rankings[1].scores.tolist()
     assert rankings[0].sha256 != rankings[1].sha256
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 200])
+def test_the_digest_is_the_plain_one_however_many_documents_there_are(count: int) -> None:
+    # Strings that look like what the digest is taken over.
+    documents = [{"id": f"d{place}", "text": f'"documents":[{place}]<\u2028' * place} for place in range(count)]
+    request = small_request(snapshot_id='"documents":', query='"documents":', documents=documents)
+    ranking = _rank(Ask(request, Options()))
+    scores = ranking.scores.tolist()
+    assert ranking.sha256 == plain.ranking_sha256(request, False, POLICY_BASELINE, ranking.order.tolist(), scores)
 
 
 def _identifier_policy(query: str, text: str, limits: Limits) -> str:

@@ -18,7 +18,6 @@ from hintcell_worker.protocol import (
     POLICY_HINTS,
     POLICY_IDENTIFIERS,
     POLICY_IDENTIFIERS_OUT_OF_SCOPE,
-    Document,
     Hints,
     Limits,
     Request,
@@ -49,7 +48,7 @@ class Ranking(msgspec.Struct, frozen=True):
 class _HashedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot_id: str
     query: str
-    documents: list[Document]
+    documents: msgspec.Raw
     hints: Hints | None = None
 
 
@@ -60,7 +59,7 @@ class _HashedRanking(msgspec.Struct, frozen=True, rename="pascal"):
     identifiers: bool
     policy: str
     order: list[int]
-    scores: list[msgspec.Raw]
+    scores: msgspec.Raw
 
 
 def rank(request: Request, limits: Limits, *, identifier_hints: bool) -> Ranking:
@@ -113,11 +112,17 @@ def _digest(
 ) -> str:
     content = _HashedRanking(
         version="riido-hints-page-v1",
-        request=_HashedRequest(request.snapshot_id, request.query, request.documents, request.hints),
+        request=_HashedRequest(request.snapshot_id, request.query, msgspec.Raw(b""), request.hints),
         model_hash="",
         identifiers=identifier_hints,
         policy=policy,
         order=order.tolist(),
-        scores=[canonical.number(score) for score in scores.tolist()],
+        scores=canonical.numbers(scores.tolist()),
     )
-    return hashlib.sha256(canonical.encode(content) + b"\n").hexdigest()
+    # No string can hold this key: quotes in strings are escaped.
+    before, key, after = canonical.encode(content).partition(b'"documents":')
+    digest = hashlib.sha256(before + key)
+    for part in canonical.encode_in_parts(request.documents):
+        digest.update(part)
+    digest.update(after + b"\n")
+    return digest.hexdigest()

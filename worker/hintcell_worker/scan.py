@@ -40,6 +40,7 @@ _ASCII_WORDS: Final = bytes(
 )
 
 _KEY_BYTES: Final = 8
+_ROOM: Final = "\0" * _KEY_BYTES  # after the last text, so that the key of a word there can be read
 # What a key keeps of eight bytes, by the length of the word in bytes.
 _KEPT: Final = np.array([256**length - 1 for length in range(_KEY_BYTES + 1)], dtype=np.uint64)
 # Multiplicative hashing (Knuth, "The Art of Computer Programming", volume 3, section 6.4): 2^64 / golden ratio.
@@ -71,26 +72,25 @@ class Scanner:
         self._split_identifiers = split_identifiers
         self._is_wanted = np.zeros(1 << _HASH_BITS, dtype=np.bool_)
         joined, ends = _join(vocabulary)
-        sizes = np.array([len(word) for word in vocabulary], dtype=np.intp)
+        sizes = np.fromiter(map(len, vocabulary), np.intp, len(vocabulary))
         self._is_wanted[_hashes(joined, ends - sizes, sizes)] = True
 
     def scan(self, texts: Sequence[str]) -> Iterator[list[bytes]]:
         """For each text the query's words in it, in order, repeats kept, and maybe a few words that are not."""
-        found: list[bytes] = []
-        length = 0
-        for chunk in _chunks(texts):
-            lengths, hits = self._scan([piece for piece, _ in chunk])
-            for (_, is_last), words_of_piece, hits_of_piece in zip(chunk, lengths, hits, strict=True):
-                length += words_of_piece
-                found += hits_of_piece
-                if is_last:
-                    self.lengths.append(length)
-                    yield found
-                    found, length = [], 0
+        cut_hits: list[bytes] = []
+        cut_length = 0
+        for pieces, is_cut in _chunks(texts):
+            lengths, hits = self._scan(pieces)
+            cut_hits += hits[0]
+            hits[0] = cut_hits
+            lengths[0] += cut_length
+            cut_hits, cut_length = (hits.pop(), lengths.pop()) if is_cut else ([], 0)
+            self.lengths += lengths
+            yield from hits
 
-    def _scan(self, texts: Sequence[str]) -> tuple[list[int], Iterator[list[bytes]]]:
+    def _scan(self, texts: Sequence[str]) -> tuple[list[int], list[list[bytes]]]:
         """Each text's number of words, and its hits."""
-        raw, text_ends = _join(self._encode(texts))
+        raw, text_ends = self._encode(texts)
         chunk = raw.translate(_ASCII_WORDS)
         in_word = np.frombuffer(chunk, dtype=np.uint8) != 0
         is_bound = in_word[1:] != in_word[:-1]
@@ -100,8 +100,11 @@ class Scanner:
             is_bound |= is_break[1:]
         bounds = np.flatnonzero(is_bound)
         bounds += 1
-        opening = np.flatnonzero(in_word.take(bounds))
-        starts, ends = bounds.take(opening), bounds.take(opening + 1)
+        if self._split_identifiers:
+            opening = np.flatnonzero(in_word.take(bounds))
+            starts, ends = bounds.take(opening), bounds.take(opening + 1)
+        else:
+            starts, ends = bounds[0::2], bounds[1::2]
         candidates = np.flatnonzero(self._is_wanted.take(_hashes(chunk, starts, ends - starts)))
         hits = [
             chunk[start:end]
@@ -111,42 +114,47 @@ class Scanner:
         hits_before = candidates.searchsorted(words_before).tolist()
         return (
             np.diff(words_before, prepend=0).tolist(),
-            (hits[first:last] for first, last in zip([0, *hits_before], hits_before, strict=False)),
+            [hits[first:last] for first, last in zip([0, *hits_before], hits_before, strict=False)],
         )
 
-    def _encode(self, texts: Sequence[str]) -> list[bytes]:
-        """The texts in UTF-8: as they are if ASCII, else normalised."""
+    def _encode(self, texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.intp]]:
+        """The texts joined, as they are where they are ASCII, else normalised, and where each ends."""
+        joined = "\0".join(["", *texts, _ROOM])
+        if joined.isascii():
+            return joined.encode(), _ends(texts)
         others = [text for text in texts if not text.isascii()]
-        if not others:
-            return [text.encode() for text in texts]
         normalised, breaks = _normalise(others, split_identifiers=self._split_identifiers)
         self.breaks += breaks
         rest = iter(normalised)
-        return [text.encode() if text.isascii() else next(rest) for text in texts]
+        return _join([text.encode() if text.isascii() else next(rest) for text in texts])
 
 
-def _chunks(texts: Sequence[str]) -> Iterator[list[tuple[str, bool]]]:
-    """The texts in lists of about one chunk; with each whether it is the last piece of its text."""
-    chunk: list[tuple[str, bool]] = []
+def _chunks(texts: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """The texts in lists of about one chunk, and whether a list's last text is cut and goes on in the next."""
+    chunk: list[str] = []
     size = 0
     for text in texts:
         start = 0
         while len(text) - start > _CHUNK and (gap := _GAP.search(text, start + _CHUNK)):
-            yield [*chunk, (text[start : gap.end()], False)]
+            yield [*chunk, text[start : gap.end()]], True
             chunk, size, start = [], 0, gap.end()
-        chunk.append((text[start:], True))
+        chunk.append(text[start:])
         size += len(text) - start
         if size >= _CHUNK:
-            yield chunk
+            yield chunk, False
             chunk, size = [], 0
     if chunk:
-        yield chunk
+        yield chunk, False
 
 
 def _join(texts: Sequence[bytes]) -> tuple[bytes, npt.NDArray[np.intp]]:
-    """The texts with a NUL before each, room for a key after the last, and the texts' ends in that."""
-    sizes = np.array([len(text) for text in texts], dtype=np.intp)
-    return b"\0".join([b"", *texts, bytes(_KEY_BYTES)]), np.cumsum(sizes + 1)
+    """The texts with a NUL before each and room after the last, and where each ends."""
+    return b"\0".join([b"", *texts, _ROOM.encode()]), _ends(texts)
+
+
+def _ends(texts: Sequence[str] | Sequence[bytes]) -> npt.NDArray[np.intp]:
+    """Where each text ends when joined with one element before each; shape (texts,)."""
+    return np.cumsum(np.fromiter(map(len, texts), np.intp, len(texts)) + 1)
 
 
 def _hashes(chunk: bytes, starts: npt.NDArray[np.intp], sizes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -181,7 +189,7 @@ def _normalise(texts: Sequence[str], *, split_identifiers: bool) -> tuple[list[b
     codes = np.frombuffer("\0".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
     entries = _code_points().take(codes, mode="clip")
     normal = entries & _CODE
-    normal[np.cumsum([len(text) + 1 for text in texts])[:-1] - 1] = 0
+    normal[_ends(texts)[:-1] - 1] = 0  # Between the texts, and nowhere else: a NUL in a text became a space.
     breaks: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
     if split_identifiers:
         upper, small, digit = (entries & kind != 0 for kind in (_UPPER, _SMALL, _DIGIT))

@@ -15,8 +15,8 @@ from typing import Final
 
 from hintcell_worker.protocol import RequestError
 
-# Enough for any page, and for the kernel to hand over a socket's whole buffer at once.
-_READ_BYTES: Final = 256 * 1024
+# Enough for any page, and too little for malloc to ask the system for fresh memory at each read (mallopt(3)).
+_READ_BYTES: Final = 64 * 1024
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 

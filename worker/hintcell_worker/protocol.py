@@ -81,6 +81,10 @@ class Request(Struct, frozen=True, forbid_unknown_fields=True):
     documents: list[Document]
     hints: Hints | None = None
 
+    def text_bytes(self) -> int:
+        """The number of UTF-8 bytes of all texts."""
+        return sum(utf8_length(document.text) for document in self.documents)
+
 
 class Continuation(Struct, frozen=True, forbid_unknown_fields=True):
     """Asks an open session for the page that starts at `cursor`, of at most `limit` candidates."""
@@ -187,15 +191,18 @@ def _mend(data: bytes | bytearray) -> bytes:
     return _ESCAPE.sub(lambda match: "\\ufffd" if match[1] else match[0], text).encode()
 
 
-def _check_name(value: str, name: str) -> None:
+def _fault_of_name(value: str) -> str | None:
+    """What is wrong with a name, for after its field."""
     if not value.strip(_WHITE_SPACE):
-        raise RequestError(f"{name} is blank: give it a value")
+        return "is blank: give it a value"
     if (size := utf8_length(value)) > MAX_ID_BYTES:
-        raise RequestError(f"{name} has {size} bytes: at most {MAX_ID_BYTES} are allowed")
+        return f"has {size} bytes: at most {MAX_ID_BYTES} are allowed"
+    return None
 
 
 def _check_request(request: Request, limits: Limits, *, identifier_hints: bool) -> None:
-    _check_name(request.snapshot_id, "snapshot_id")
+    if fault := _fault_of_name(request.snapshot_id):
+        raise RequestError(f"snapshot_id {fault}")
     if not request.query.strip(_WHITE_SPACE):
         raise RequestError("query is blank: give it at least one word")
     if (size := utf8_length(request.query)) > MAX_QUERY_BYTES:
@@ -205,13 +212,13 @@ def _check_request(request: Request, limits: Limits, *, identifier_hints: bool) 
     if (count := len(request.documents)) > limits.max_documents:
         raise RequestError(f"there are {count} documents: at most {limits.max_documents} are allowed")
     positions: dict[str, int] = {}
-    text_bytes = 0
     for position, document in enumerate(request.documents):
-        _check_name(document.id, f"documents[{position}].id")
+        if fault := _fault_of_name(document.id):
+            raise RequestError(f"documents[{position}].id {fault}")
         first = positions.setdefault(document.id, position)
         if first != position:
             raise RequestError(f"documents[{position}].id repeats documents[{first}].id: ids must be unique")
-        text_bytes += utf8_length(document.text)
+    text_bytes = request.text_bytes()
     if text_bytes > limits.max_text_bytes:
         raise RequestError(
             f"the documents hold {text_bytes} bytes of text: at most {limits.max_text_bytes} are allowed"

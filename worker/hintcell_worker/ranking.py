@@ -69,7 +69,7 @@ def rank(request: Request, limits: Limits, *, identifier_hints: bool) -> Ranking
     baseline = bm25.ranking(scores)
     policy, order = POLICY_BASELINE, baseline
     if identifier_hints:
-        policy, order = _with_identifiers(request.query, texts, baseline, limits)
+        policy, order = _with_identifiers(request, texts, baseline, limits)
     elif request.hints is not None:
         policy, order = POLICY_HINTS, _with_hints(request, baseline)
     return Ranking(
@@ -83,14 +83,14 @@ def rank(request: Request, limits: Limits, *, identifier_hints: bool) -> Ranking
 
 
 def _with_identifiers(
-    query: str, texts: Sequence[str], baseline: npt.NDArray[np.intp], limits: Limits
+    request: Request, texts: Sequence[str], baseline: npt.NDArray[np.intp], limits: Limits
 ) -> tuple[str, npt.NDArray[np.intp]]:
-    split_query = words.split_identifiers(query)
+    split_query = words.split_identifiers(request.query)
     query_words = words.words(split_query)
     if not query_words or utf8_length(split_query) > MAX_QUERY_BYTES:
         return POLICY_IDENTIFIERS_OUT_OF_SCOPE, baseline
     counts = bm25.count(query_words, texts, split_identifiers=True)
-    if sum(map(utf8_length, texts)) + counts.breaks > limits.max_text_bytes:  # A break is one space.
+    if request.text_bytes() + counts.breaks > limits.max_text_bytes:  # A break is one space.
         return POLICY_IDENTIFIERS_OUT_OF_SCOPE, baseline
     split = bm25.ranking(bm25.score(counts))
     return POLICY_IDENTIFIERS, np.array(interleave_baseline_first(baseline.tolist(), split.tolist()), dtype=np.intp)

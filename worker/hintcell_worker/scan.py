@@ -111,11 +111,10 @@ class Scanner:
             for start, end in zip(starts.take(candidates).tolist(), ends.take(candidates).tolist(), strict=True)
         ]
         words_before = starts.searchsorted(text_ends)
+        lengths = words_before.copy()
+        lengths[1:] -= words_before[:-1]
         hits_before = candidates.searchsorted(words_before).tolist()
-        return (
-            np.diff(words_before, prepend=0).tolist(),
-            [hits[first:last] for first, last in zip([0, *hits_before], hits_before, strict=False)],
-        )
+        return lengths.tolist(), [hits[first:last] for first, last in zip([0, *hits_before], hits_before, strict=False)]
 
     def _encode(self, texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.intp]]:
         """The texts joined, as they are where they are ASCII, else normalised, and where each ends."""

@@ -38,13 +38,13 @@ def encode(value: object) -> bytes:
     return encoded
 
 
-def encode_in_parts(values: Sequence[object]) -> Iterator[bytes]:
+def encode_in_parts(values: Sequence[object]) -> Iterator[bytes | memoryview]:
     """What `encode` makes of a list of these values, in parts."""
     yield b"["
     for start in range(0, len(values), _VALUES_AT_ONCE):
         if start:
             yield b","
-        yield encode(values[start : start + _VALUES_AT_ONCE])[1:-1]
+        yield memoryview(encode(values[start : start + _VALUES_AT_ONCE]))[1:-1]
     yield b"]"
 
 

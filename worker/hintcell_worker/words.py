@@ -3,8 +3,9 @@
 Words are maximal runs of letters (category L*) and decimal digits (Nd), after every code point has been
 lower-cased on its own. Does not cover counting or scoring.
 
-Each analyzer has a form for ASCII text and one for all of Unicode; they agree on ASCII, and the tests hold both
-against a plain reading of the rules, one code point at a time.
+This form takes one text at a time: it defines what words are, and reads the query. `scan` says the same of all
+documents at once. Each analyzer has a form for ASCII text and one for all of Unicode; they agree on ASCII, and the
+tests hold both, and `scan`, against a plain reading of the rules, one code point at a time.
 """
 
 import functools

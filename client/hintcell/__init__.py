@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Status,
         default_directory,
     )
-    from hintcell_worker.protocol import Candidate, Document, Hints
+    from hintcell_worker.protocol import Candidate, Document, Hints, Limits
 
 _HOMES = {
     "hintcell.async_client": ("AsyncClient", "AsyncSession"),
@@ -63,7 +63,7 @@ _HOMES = {
         "Status",
         "default_directory",
     ),
-    "hintcell_worker.protocol": ("Candidate", "Document", "Hints"),
+    "hintcell_worker.protocol": ("Candidate", "Document", "Hints", "Limits"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -82,6 +82,7 @@ __all__ = [
     "Grant",
     "HintcellError",
     "Hints",
+    "Limits",
     "ManagerEvent",
     "ManagerOptions",
     "ManagerUnavailable",

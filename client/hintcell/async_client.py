@@ -41,7 +41,7 @@ from hintcell_manager.protocol import (
     Status,
     StatusRequest,
 )
-from hintcell_worker.protocol import Document, Hints
+from hintcell_worker.protocol import Document, Hints, Limits
 
 
 class AsyncClient:
@@ -107,10 +107,13 @@ class AsyncClient:
         limit: int = 20,
         identifier_hints: bool = False,
         hints: Hints | None = None,
+        limits: Limits | None = None,
     ) -> "AsyncSession":
         """As `Client.open`."""
         sidecar, _ = self._usable()
-        conversation = Conversation(grant, snapshot_id, limit, identifier_hints=identifier_hints, client=sidecar.client)
+        conversation = Conversation(
+            grant, snapshot_id, limit, identifier_hints=identifier_hints, limits=limits, client=sidecar.client
+        )
         connection = new_socket()
         try:
             try:

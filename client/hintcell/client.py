@@ -39,7 +39,7 @@ from hintcell_manager.protocol import (
     Status,
     StatusRequest,
 )
-from hintcell_worker.protocol import Document, Hints
+from hintcell_worker.protocol import Document, Hints, Limits
 
 # A new manager's template takes a second to load, and the manager gives it thirty.
 OPEN_DEADLINE_S: Final = 45.0
@@ -116,6 +116,7 @@ class Client:
         limit: int = 20,
         identifier_hints: bool = False,
         hints: Hints | None = None,
+        limits: Limits | None = None,
     ) -> "Session":
         """Start a worker for one query over one snapshot, and send it the request.
 
@@ -123,10 +124,12 @@ class Client:
             grant: from `grant`, no older than the decision about `documents`.
             snapshot_id: names the snapshot, 1..128 bytes.
             query: 1..8,192 bytes.
-            documents: everything that the principal may read: 1..4,096, at most 2 MiB of text.
+            documents: everything that the principal may read: 1..4,096, at most 2 MiB of text, or what `limits` says.
             limit: candidates in the first page, 1..4,096.
             identifier_hints: interleave a ranking by parts of identifiers; the first candidate stays.
             hints: a ranking from elsewhere to interleave; excludes `identifier_hints`.
+            limits: raised ones, such as `Limits(max_documents=65_536, max_text_bytes=64 * 2**20,
+                max_request_bytes=128 * 2**20)`; memory and time grow with what is sent.
 
         Raises:
             OpenRefused: the grant is outdated, or no worker can be started.
@@ -136,7 +139,7 @@ class Client:
         """
         self._check_usable()
         conversation = Conversation(
-            grant, snapshot_id, limit, identifier_hints=identifier_hints, client=self._sidecar.client
+            grant, snapshot_id, limit, identifier_hints=identifier_hints, limits=limits, client=self._sidecar.client
         )
         until = time.monotonic() + OPEN_DEADLINE_S
         connection = new_socket()

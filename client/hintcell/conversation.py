@@ -27,7 +27,7 @@ from hintcell_manager.protocol import (
     Refused,
     door_replies,
 )
-from hintcell_worker.protocol import SCHEMA, Candidate, Continuation, Document, Hints, Request, Response
+from hintcell_worker.protocol import SCHEMA, Candidate, Continuation, Document, Hints, Limits, Request, Response
 
 # 4,096 candidates with ids of 128 bytes, each escaped to six, are below 4 MiB.
 MAX_RESPONSE_BYTES: Final = 8 * 1024 * 1024
@@ -68,9 +68,16 @@ class Conversation:
     """One session from knocking to its end. Each call is valid in one state only; see the table above."""
 
     def __init__(
-        self, grant: Grant, snapshot_id: str, limit: int, *, identifier_hints: bool, client: str | None = None
+        self,
+        grant: Grant,
+        snapshot_id: str,
+        limit: int,
+        *,
+        identifier_hints: bool,
+        limits: Limits | None = None,
+        client: str | None = None,
     ) -> None:
-        self._open = OpenRequest(grant, snapshot_id, limit, identifier_hints, client)
+        self._open = OpenRequest(grant, snapshot_id, limit, identifier_hints, limits or Limits(), client)
         self._state = _State.KNOCKING
         self._input = bytearray()
         self._ranking_sha256: str | None = None

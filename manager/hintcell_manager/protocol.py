@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from hintcell_worker.protocol import Limits
+
 DOOR_NAME: Final = "door"
 CONTROL_NAME: Final = "control"
 EVENTS_NAME: Final = "events"
@@ -60,7 +62,8 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
         max_sessions: opens wait while there are so many.
         max_sessions_per_principal: likewise, of one principal.
         memory_limit_bytes: end a session whose USS exceeds it.
-        memory_budget_bytes: likewise, while the USS of all sessions, and 32 MiB for the one to come, exceed it.
+        memory_budget_bytes: likewise, while the USS of all sessions, and 32 MiB for the one to come (or as many times
+            more as its limits are raised), exceed it.
         open_wait_s: how long an open waits for room before it is refused.
         sample_interval_s: how often each session's RSS is read; PSS and USS are read when RSS has moved.
         template_max_forks: replace the template after so many workers, so that no hash seed lives forever.
@@ -314,6 +317,7 @@ class OpenRequest(_Message, frozen=True, tag="open"):
         snapshot_id: what it is over.
         limit: candidates in its first page.
         identifier_hints: whether to interleave the ranking of split identifiers.
+        limits: what its request may hold.
         client: from `Attached`; the session ends when that client hangs up. None for a session that stands alone.
     """
 
@@ -321,6 +325,7 @@ class OpenRequest(_Message, frozen=True, tag="open"):
     snapshot_id: str
     limit: int
     identifier_hints: bool = False
+    limits: Limits = Limits()
     client: str | None = None
 
 

@@ -345,6 +345,7 @@ class Service:
                     session.token,
                     request.limit,
                     request.identifier_hints,
+                    request.limits,
                     ranking_deadline_s=options.ranking_deadline_s,
                 )
                 launcher.fork(fork, connection.fileno(), stderr)

@@ -230,9 +230,8 @@ class Sessions:
         for session in list(self._waiting.values()):
             if len(self._unreported) >= MAX_UNREPORTED_STARTS:
                 break
-            principal = session.request.grant.principal
-            if room.obstacle(principal) is None:
-                room.take(principal, None)
+            if room.obstacle(session.request) is None:
+                room.take(session.request, None)
                 self._unreported.add(session.token)
                 instructions += self._step(session, Event.TURN)
         return instructions
@@ -243,7 +242,7 @@ class Sessions:
         instructions: list[Instruction] = []
         room = self._room()
         for session in list(self._waiting.values()):
-            obstacle = room.obstacle(session.request.grant.principal)
+            obstacle = room.obstacle(session.request)
             if obstacle is not None and now - session.admitted_at >= options.open_wait_s:
                 session.refusal = obstacle.reason
                 instructions += self.start_failed(session, obstacle.message, now)
@@ -325,7 +324,7 @@ class Sessions:
         room = Room(self._options)
         for session in self._live.values():
             if session.state is not State.ADMITTED and not session.is_dead:
-                room.take(session.request.grant.principal, session.uss_bytes)
+                room.take(session.request, session.uss_bytes)
         return room
 
     def _step(self, session: Session, event: Event, now: float = 0.0) -> list[Instruction]:

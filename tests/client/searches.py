@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from hintcell import Client, Document, Grant, Hints, Page, Session
+from hintcell import Client, Document, Grant, Hints, Limits, Page, Session
 from hintcell_manager.protocol import DOOR_NAME
 
 QUERY = "read config"
@@ -40,6 +40,7 @@ def search(
     limit: int = 20,
     identifier_hints: bool = False,
     hints: Hints | None = None,
+    limits: Limits | None = None,
 ) -> Session:
     """`Client.open` with a value for everything that the test does not care about."""
     return client.open(
@@ -50,6 +51,7 @@ def search(
         limit=limit,
         identifier_hints=identifier_hints,
         hints=hints,
+        limits=limits,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hintcell import Client, ControlFailed, Document, Grant, HintcellError, Hints, RequestRejected
+from hintcell import Client, ControlFailed, Document, Grant, HintcellError, Hints, Limits, RequestRejected
 from tests.client.searches import QUERY, catalog, next_cursor, search
 
 MIB = 1024 * 1024
@@ -93,6 +93,21 @@ def test_the_cursor_of_another_ranking_is_rejected(client: Client, grant: Grant)
         with pytest.raises(RequestRejected, match="cursor"):
             other.page(cursor)
         assert one.page(cursor).offset == 20
+
+
+def test_more_than_the_usual_limits_is_taken_when_they_are_raised(client: Client, grant: Grant) -> None:
+    documents = catalog(5_000, text_bytes=500)
+    with pytest.raises(RequestRejected, match="4096"), search(client, grant, documents=documents) as session:
+        session.page()
+    limits = Limits(max_documents=5_000, max_text_bytes=4 * MIB)
+    with search(client, grant, documents=documents, limit=4_096, limits=limits) as session:
+        assert [len(page.candidates) for page in session] == [4_096, 904]
+
+
+def test_limits_that_nobody_can_mean_are_refused(client: Client, grant: Grant) -> None:
+    limits = Limits(max_documents=0)
+    with pytest.raises(RequestRejected, match="max-documents is 0"), search(client, grant, limits=limits) as session:
+        session.page()
 
 
 def test_the_end_of_a_living_session_is_not_told(client: Client, grant: Grant) -> None:

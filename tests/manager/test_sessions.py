@@ -11,6 +11,7 @@ from hintcell_manager.protocol import (
     PermissionChange,
     RefusalReason,
 )
+from hintcell_manager.room import RESERVE_BYTES
 from hintcell_manager.sessions import (
     MAX_REMEMBERED_ENDS,
     MAX_UNREPORTED_STARTS,
@@ -22,7 +23,7 @@ from hintcell_manager.sessions import (
     StartWorker,
     State,
 )
-from hintcell_worker.protocol import NOTHING_ASKED
+from hintcell_worker.protocol import NOTHING_ASKED, Limits
 from tests.manager.opening import PID, Opening
 
 
@@ -289,3 +290,17 @@ def test_opens_wait_for_room_and_those_who_waited_too_long_are_refused_with_the_
     opening.sessions.started(alice, 7, 6.0)
     opening.sessions.died(alice, 6.0)
     assert opening.sessions.start_waiting() == [StartWorker(waits)], "the dead take no room"
+
+
+def test_a_session_with_raised_limits_needs_room_in_proportion() -> None:
+    opening = Opening(ManagerOptions(memory_budget_bytes=3 * RESERVE_BYTES, open_wait_s=0.0))
+    grant = opening.grants.grant(GrantRequest("alice"))
+    large, small = (
+        opening.sessions.open(OpenRequest(grant, "s", 1, limits=limits), 0.0)
+        for limits in (Limits(max_text_bytes=8 * 2**20), Limits(max_text_bytes=6 * 2**20, max_documents=1))
+    )
+    assert opening.sessions.start_waiting() == [StartWorker(small)]
+    (told,) = opening.sessions.tick(0.0)
+    assert isinstance(told, Refuse)
+    assert told.session is large
+    assert f"a new one needs up to {4 * RESERVE_BYTES}" in told.message

@@ -4,7 +4,7 @@ import pytest
 
 from hintcell_worker import command
 from hintcell_worker.conversation import Options
-from hintcell_worker.protocol import RequestError
+from hintcell_worker.protocol import Limits, RequestError
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ from hintcell_worker.protocol import RequestError
             Options(limit=1, identifier_hints=True, cursor="c-_"),
         ),
         (["-cursor", "c"], Options(cursor="c")),
+        (
+            ["--max-documents", "65536", "--max-text-bytes", "67108864", "-max-request-bytes=134217728"],
+            Options(limits=Limits(65_536, 64 * 2**20, 128 * 2**20)),
+        ),
     ],
 )
 def test_flags_are_read(argv: list[str], options: Options) -> None:
@@ -89,4 +93,11 @@ def test_help_names_every_flag_and_succeeds(capsys: pytest.CaptureFixture[str]) 
         command.main(["--help"])
     assert ended.value.code == 0
     out = capsys.readouterr().out
-    assert all(flag in out for flag in ("--session", "--limit", "--identifier-hints", "--cursor"))
+    assert all(flag in out for flag in ("--session", "--limit", "--identifier-hints", "--cursor", "--max-text-bytes"))
+
+
+@pytest.mark.parametrize("name", ["max-documents", "max-text-bytes", "max-request-bytes"])
+@pytest.mark.parametrize("value", [0, -1, 2**40])
+def test_a_limit_that_nobody_can_mean_is_refused(name: str, value: int) -> None:
+    with pytest.raises(RequestError, match=f"{name} is {value}: use 1 to "):
+        command._parse([f"--{name}", str(value)]).check()

@@ -19,7 +19,7 @@ from hintcell_worker.process import (
     give_back_freed_memory,
     killed_after,
 )
-from hintcell_worker.protocol import RequestError
+from hintcell_worker.protocol import Limits, RequestError
 from hintcell_worker.template_protocol import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Fork
 
 # A message is one line and short, whatever name of a field the caller put into its request.
@@ -117,9 +117,22 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         help="interleave a ranking by parts of identifiers",
     )
     parser.add_argument("--cursor", "-cursor", default="", metavar="C", help="next_cursor of the page before")
+    usual = Limits()
+    for name, value, what in (
+        ("max-documents", usual.max_documents, "documents that a request may hold"),
+        ("max-text-bytes", usual.max_text_bytes, "bytes of text in all of them together"),
+        ("max-request-bytes", usual.max_request_bytes, "bytes of the request"),
+    ):
+        parser.add_argument(
+            f"--{name}", f"-{name}", type=_whole_number, default=value, metavar="N", help=f"{what}; by default {value}"
+        )
     flags = parser.parse_args(arguments)
     return Options(
-        session=flags.session, limit=flags.limit, identifier_hints=flags.identifier_hints, cursor=flags.cursor
+        session=flags.session,
+        limit=flags.limit,
+        identifier_hints=flags.identifier_hints,
+        cursor=flags.cursor,
+        limits=Limits(flags.max_documents, flags.max_text_bytes, flags.max_request_bytes),
     )
 
 

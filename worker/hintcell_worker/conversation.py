@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise RequestError if the flags contradict each other or leave their range."""
+        self.limits.check()
         if not 0 <= self.limit <= MAX_PAGE_LIMIT:
             raise RequestError(f"--limit is {self.limit}: use 1 to {MAX_PAGE_LIMIT}, or 0 for all candidates")
         if self.session and self.limit == 0:

@@ -53,10 +53,9 @@ def page(ranking: Ranking, offset: int, limit: int) -> bytes:
 
 def _response(ranking: Ranking, start: int, end: int, page: Page | UnsetType) -> bytes:
     positions = ranking.order[start:end]
-    catalog_positions: list[int] = positions.tolist()
     scores: list[float] = ranking.scores[positions].tolist()
     candidates = [
-        _Candidate(ranking.ids[position], place, canonical.number(score))
-        for place, (position, score) in enumerate(zip(catalog_positions, scores, strict=True), start + 1)
+        _Candidate(candidate_id, place, canonical.number(score))
+        for place, (candidate_id, score) in enumerate(zip(ranking.ids.at(positions), scores, strict=True), start + 1)
     ]
     return canonical.encode(_Response(SCHEMA, ranking.snapshot_id, STATUS, ranking.policy, candidates, page))

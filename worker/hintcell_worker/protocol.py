@@ -24,6 +24,10 @@ MAX_QUERY_BYTES: Final = 8_192
 MAX_PAGE_LIMIT: Final = 4_096
 MAX_CONTINUATION_BYTES: Final = 1_024
 
+# How far limits can be raised. More than that is another kind of tool's: everything is held in memory at once.
+_MOST_DOCUMENTS: Final = 1_048_576
+_MOST_BYTES: Final = 1024 * 1024 * 1024
+
 # Refuses an input that ended before it began. The manager knows it as the mark of a client that left without a word.
 NOTHING_ASKED: Final = "the input is empty: send one request"
 
@@ -56,6 +60,16 @@ class Limits(Struct, frozen=True):
     max_documents: int = 4_096
     max_text_bytes: int = 2 * 1024 * 1024
     max_request_bytes: int = 16 * 1024 * 1024
+
+    def check(self) -> None:
+        """Raise RequestError if one is below 1 or above what a worker may be asked for."""
+        for name, value, most in (
+            ("max-documents", self.max_documents, _MOST_DOCUMENTS),
+            ("max-text-bytes", self.max_text_bytes, _MOST_BYTES),
+            ("max-request-bytes", self.max_request_bytes, _MOST_BYTES),
+        ):
+            if not 1 <= value <= most:
+                raise RequestError(f"{name} is {value}: use 1 to {most}")
 
 
 class Document(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -18,11 +18,29 @@ from hintcell_worker.protocol import (
     POLICY_HINTS,
     POLICY_IDENTIFIERS,
     POLICY_IDENTIFIERS_OUT_OF_SCOPE,
+    Document,
     Hints,
     Limits,
     Request,
     utf8_length,
 )
+
+
+class Ids:
+    """Ids in one piece of memory: strings of their own would keep alive the pages that they share with texts."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        encoded = [document.id.encode() for document in documents]
+        self._joined = b"".join(encoded)
+        self._ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def at(self, positions: npt.NDArray[np.intp]) -> list[str]:
+        """The ids of the documents at these places of the catalog."""
+        starts, ends = self._ends.take(positions).tolist(), self._ends.take(positions + 1).tolist()
+        return [self._joined[start:end].decode() for start, end in zip(starts, ends, strict=True)]
 
 
 class Ranking(msgspec.Struct, frozen=True):
@@ -31,7 +49,7 @@ class Ranking(msgspec.Struct, frozen=True):
     Attributes:
         snapshot_id: the request's.
         policy: how the order was made, one of the protocol's POLICY_ names.
-        ids: document ids, in catalog order.
+        ids: the documents' ids, in catalog order.
         order: catalog positions, best first; shape (len(ids),).
         scores: the baseline's BM25, in catalog order; shape (len(ids),).
         sha256: the digest of request, policy, order and scores, in hexadecimal.
@@ -39,7 +57,7 @@ class Ranking(msgspec.Struct, frozen=True):
 
     snapshot_id: str
     policy: str
-    ids: tuple[str, ...]
+    ids: Ids
     order: npt.NDArray[np.intp]
     scores: npt.NDArray[np.float64]
     sha256: str
@@ -75,7 +93,7 @@ def rank(request: Request, limits: Limits, *, identifier_hints: bool) -> Ranking
     return Ranking(
         snapshot_id=request.snapshot_id,
         policy=policy,
-        ids=tuple(document.id for document in request.documents),
+        ids=Ids(request.documents),
         order=order,
         scores=scores,
         sha256=_digest(request, policy, order, scores, identifier_hints=identifier_hints),

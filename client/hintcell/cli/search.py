@@ -6,23 +6,29 @@ printed (`report`) or what a catalog holds (`hintcell.catalog`).
 
 import getpass
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
+from msgspec import structs
 
 from hintcell.catalog import Catalog, CatalogError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
 from hintcell.cli.group import FailureError
 from hintcell.cli.output import console
+from hintcell.cli.parameters import COUNT, SIZE, Kind, above_zero
 from hintcell.cli.report import JsonReport, Report, TableReport
 from hintcell.client import Client
-from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, utf8_length
+from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, RequestError, utf8_length
 
 # Splitting names adds 0.3 % to Python of the usual style, 0.6 % to pip's. With room for three times as much, a catalog
 # that was filled to the brim can still be ranked by parts of names.
 _ROOM_FOR_SPLITTING: Final = 64
+
+_USUAL: Final = Limits()
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
 def _login_name() -> str:
@@ -59,6 +65,10 @@ def _check_text(text: str) -> str:
     return text
 
 
+def _limit(name: str, kind: Kind, what: str) -> Callable[[_Decorated], _Decorated]:
+    return click.option(name, metavar=kind.metavar, callback=above_zero(kind, none=False), help=what)
+
+
 @click.command()
 @click.argument("query", nargs=-1, required=True, metavar="QUERY", callback=_check_query)
 @click.option(
@@ -77,6 +87,9 @@ def _check_text(text: str) -> str:
 )
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
 @click.option("--fit", is_flag=True, help="If there are too many functions, take as many as fit, files in turn.")
+@_limit("--max-documents", COUNT, f"Functions that a snapshot may hold. [default: {_USUAL.max_documents}]")
+@_limit("--max-text-bytes", SIZE, "Text of all of them together. [default: 2MiB]")
+@_limit("--max-request-bytes", SIZE, "All of it encoded as JSON. [default: 16MiB]")
 @click.option(
     "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Functions in a page."
 )
@@ -105,6 +118,9 @@ def command(
     packages: tuple[str, ...],
     tests: bool | None,
     fit: bool,
+    max_documents: int | None,
+    max_text_bytes: int | None,
+    max_request_bytes: int | None,
     limit: int,
     all_pages: bool,
     identifier_hints: bool,
@@ -115,8 +131,17 @@ def command(
     """Rank Python functions for QUERY, the best first.
 
     The functions of a folder or of installed packages are one snapshot, of at most 4,096 functions with 2 MiB of
-    text. A process of its own ranks them, and ends with this command.
+    text unless you raise the limits. A process of its own ranks them, and ends with this command.
     """
+    limits = Limits(
+        max_documents or _USUAL.max_documents,
+        max_text_bytes or _USUAL.max_text_bytes,
+        max_request_bytes or _USUAL.max_request_bytes,
+    )
+    try:
+        limits.check()
+    except RequestError as error:
+        raise click.UsageError(f"--{error}") from None
     if packages and context.get_parameter_source("root") is not ParameterSource.DEFAULT:
         raise click.UsageError("--root and --package exclude each other: search a folder or packages")
     report: Report = JsonReport() if as_json else TableReport(console(), limit=limit)
@@ -125,7 +150,7 @@ def command(
         with Client(directory) as client:
             grant = client.grant(principal, _labels(root, packages))
             activity.says("Reading functions")
-            catalog = _catalog(root, packages, tests=tests, fit=fit, split=identifier_hints, activity=activity)
+            catalog = _catalog(root, packages, limits, tests=tests, fit=fit, split=identifier_hints, activity=activity)
             activity.says(f"Ranking {len(catalog.documents):,} functions")
             with client.open(
                 grant,
@@ -134,6 +159,7 @@ def command(
                 documents=catalog.documents,
                 limit=limit,
                 identifier_hints=identifier_hints,
+                limits=limits,
             ) as session:
                 session.page()
                 activity.stop()
@@ -151,11 +177,18 @@ def _labels(root: str, packages: tuple[str, ...]) -> list[str]:
 
 
 def _catalog(
-    root: str, packages: tuple[str, ...], *, tests: bool | None, fit: bool, split: bool, activity: Activity
+    root: str,
+    packages: tuple[str, ...],
+    limits: Limits,
+    *,
+    tests: bool | None,
+    fit: bool,
+    split: bool,
+    activity: Activity,
 ) -> Catalog:
-    limits = Limits()
     if fit and split:
-        limits = Limits(max_text_bytes=limits.max_text_bytes - limits.max_text_bytes // _ROOM_FOR_SPLITTING)
+        room = limits.max_text_bytes // _ROOM_FOR_SPLITTING
+        limits = structs.replace(limits, max_text_bytes=limits.max_text_bytes - room)
     try:
         if packages:
             return build_from_packages(
@@ -168,4 +201,5 @@ def _catalog(
         if not (message := str(error)).endswith("take only what fits"):
             raise
         has_tests = tests or (tests is None and not packages)
-        raise FailureError(f"{message} (--fit){', or leave tests out (--no-tests)' if has_tests else ''}") from error
+        tests_out = ", leave tests out (--no-tests)" if has_tests else ""
+        raise FailureError(f"{message} (--fit){tests_out}, or raise the limits (--max-documents and others)") from error

@@ -193,7 +193,7 @@ def test_one_function_too_many_says_so_and_names_the_ways_out(monkeypatch: pytes
     result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root))
     assert result.exit_code == 1
     assert "4,097 functions (1 over the limit of 4,096)" in result.stderr
-    assert "take only what fits (--fit), or leave tests out (--no-tests)" in result.stderr
+    assert "take only what fits (--fit), leave tests out (--no-tests), or raise the limits" in result.stderr
     client = FakeClient(_RANKING)
     assert call(monkeypatch, client, "--root", str(root), "--fit").exit_code == 0
     assert len(client.documents) == Limits().max_documents
@@ -249,3 +249,19 @@ def test_the_longest_query_is_taken(monkeypatch: pytest.MonkeyPatch, root: Path)
     query = "é" * (MAX_QUERY_BYTES // 2)
     assert CliRunner().invoke(commands, ["search", query, "--root", str(root)]).exit_code == 0
     assert client.opened["query"] == query
+
+
+def test_limits_are_raised_for_the_catalog_and_for_the_session(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    count = Limits().max_documents
+    (root / "b.py").write_text("".join(f"def f{number}(): pass\n" for number in range(count)))
+    client = FakeClient(_RANKING)
+    raised = ("--max-documents", "5000", "--max-text-bytes", "4MiB")
+    assert call(monkeypatch, client, "--root", str(root), *raised).exit_code == 0
+    assert len(client.documents) > count
+    assert client.opened["limits"] == Limits(5_000, 4 * 2**20)
+
+
+def test_a_limit_beyond_what_a_worker_takes_is_refused(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-text-bytes", "2GiB")
+    assert result.exit_code == 2
+    assert "--max-text-bytes is 2147483648: use 1 to 1073741824" in result.stderr

@@ -118,14 +118,16 @@ class AsyncClient:
         try:
             try:
                 async with asyncio.timeout(OPEN_DEADLINE_S):
-                    admitted = await _knock(connection, sidecar, conversation)
+                    await _knock(connection, sidecar, conversation)
+                    line = conversation.request(query, documents, hints)  # Meanwhile, a worker is forked.
+                    admitted = await _admission(connection, conversation)
             except TimeoutError:
                 raise DeadlineExceeded(f"no worker was ready within {OPEN_DEADLINE_S:g} s") from None
             session = AsyncSession(self, connection, conversation, admitted, limit, self._page_deadline_s)
             self._sessions.add(session)
             if self._closed:  # By another task, which did not know this session yet.
                 await session.close()
-            await session.begin(query, documents, hints)
+            await session.begin(line)
         except BaseException:
             connection.close()
             raise
@@ -233,10 +235,10 @@ class AsyncSession:
         self._first: Page | None = None
         self._end: SessionEnded | None = None
 
-    async def begin(self, query: str, documents: Sequence[Document], hints: Hints | None) -> None:
+    async def begin(self, request: bytes) -> None:
         """Send the request (called by `AsyncClient.open`)."""
         async with self._one_at_a_time():
-            await self._send(self._conversation.request(query, documents, hints))
+            await self._send(request)
 
     async def __aiter__(self) -> AsyncIterator[Page]:
         page = await self.page()
@@ -354,13 +356,16 @@ class AsyncSession:
         return end
 
 
-async def _knock(connection: socket.socket, sidecar: Sidecar, conversation: Conversation) -> Admitted:
-    loop = asyncio.get_running_loop()
-    gone = ManagerUnavailable("the manager is gone: make a new AsyncClient")
+async def _knock(connection: socket.socket, sidecar: Sidecar, conversation: Conversation) -> None:
     while not reach(connection, sidecar.door):  # noqa: ASYNC110 - the kernel tells a blocking connect alone
         await asyncio.sleep(CROWDED_DOOR_S)
     with contextlib.suppress(ConnectionError):  # It may have answered before it heard us: read that.
-        await loop.sock_sendall(connection, conversation.knock())
+        await asyncio.get_running_loop().sock_sendall(connection, conversation.knock())
+
+
+async def _admission(connection: socket.socket, conversation: Conversation) -> Admitted:
+    loop = asyncio.get_running_loop()
+    gone = ManagerUnavailable("the manager is gone: make a new AsyncClient")
     while True:
         try:
             data = await loop.sock_recv(connection, READ_BYTES)

@@ -145,7 +145,9 @@ class Client:
         connection = new_socket()
         try:
             try:
-                admitted = _knock(connection, self._sidecar.door, conversation, until)
+                _knock(connection, self._sidecar.door, conversation, until)
+                line = conversation.request(query, documents, hints)  # Meanwhile, a worker is forked.
+                admitted = _admission(connection, conversation, until)
             except TimeoutError:
                 if time.monotonic() < until:  # A signal handler's.
                     raise
@@ -154,7 +156,7 @@ class Client:
             self._sessions.add(session)
             if self._closed:  # By another thread, which did not know this session yet.
                 session.close()
-            session.begin(query, documents, hints)
+            session.begin(line)
         except BaseException:
             connection.close()
             raise
@@ -289,9 +291,9 @@ class Session:
         self._first: Page | None = None
         self._end: SessionEnded | None = None
 
-    def begin(self, query: str, documents: Sequence[Document], hints: Hints | None) -> None:
+    def begin(self, request: bytes) -> None:
         """Send the request (called by `Client.open`)."""
-        self._send(self._conversation.request(query, documents, hints))
+        self._send(request)
 
     def __iter__(self) -> Iterator[Page]:
         page = self.page()
@@ -437,14 +439,17 @@ def ended(answer: End | HintcellError) -> SessionEnded:
     return kind(answer.reason, answer.message, exit_status=answer.exit_status, stderr_tail=answer.stderr_tail)
 
 
-def _knock(connection: socket.socket, door: Path, conversation: Conversation, until: float) -> Admitted:
+def _knock(connection: socket.socket, door: Path, conversation: Conversation, until: float) -> None:
     connect(connection, door, until)
-    gone = ManagerUnavailable("the manager is gone: make a new Client")
     try:
         connection.sendall(conversation.knock())
     except ConnectionError:  # It may have answered before it heard us: read that.
         if not hung_up(connection):  # A signal handler's.
             raise
+
+
+def _admission(connection: socket.socket, conversation: Conversation, until: float) -> Admitted:
+    gone = ManagerUnavailable("the manager is gone: make a new Client")
     while True:
         connection.settimeout(left_s(until))
         try:

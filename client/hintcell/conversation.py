@@ -5,7 +5,8 @@ deadlines, or noticing that the worker is gone: the shells do, after every read 
 
     state      call                     next
     --------   ----------------------   --------
-    KNOCKING   receive -> Admitted      READY      (or Refused -> OVER)
+    KNOCKING   request                  KNOCKING   (to be sent once admitted)
+    KNOCKING   receive -> Admitted      READY, or WAITING if there is a request; Refused -> OVER
     READY      request                  WAITING
     WAITING    receive -> Page          READY
     READY      continuation             WAITING
@@ -79,6 +80,7 @@ class Conversation:
     ) -> None:
         self._open = OpenRequest(grant, snapshot_id, limit, identifier_hints, limits or Limits(), client)
         self._state = _State.KNOCKING
+        self._has_request = False
         self._input = bytearray()
         self._ranking_sha256: str | None = None
 
@@ -92,14 +94,17 @@ class Conversation:
         return _encode(self._open)
 
     def request(self, query: str, documents: Sequence[Document], hints: Hints | None) -> bytes:
-        """The request line, once admitted. It is the worker that checks it.
+        """The request line, to be sent once admitted; before that, it can be made. It is the worker that checks it.
 
         Raises:
             RequestRejected: it holds text that cannot be written as UTF-8.
         """
-        self._expect(_State.READY)
+        if self._state is not _State.KNOCKING or self._has_request:
+            self._expect(_State.READY)
         line = _encode(Request(self._open.snapshot_id, query, list(documents), hints))
-        self._state = _State.WAITING
+        self._has_request = True
+        if self._state is _State.READY:
+            self._state = _State.WAITING
         return line
 
     def continuation(self, cursor: str, limit: int) -> bytes:
@@ -157,7 +162,7 @@ class Conversation:
         except msgspec.MsgspecError as error:
             raise ProtocolViolated(f"the door's answer cannot be read: {error}") from error
         if isinstance(reply, Admitted):
-            self._state = _State.READY
+            self._state = _State.WAITING if self._has_request else _State.READY
             return reply
         if isinstance(reply, Refused):
             self._state = _State.OVER

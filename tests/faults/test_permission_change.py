@@ -184,3 +184,14 @@ def test_a_template_that_is_held_up_after_a_fork_does_not_make_a_dead_worker_loo
             finally:
                 stop.unlink()
                 family.template.resume()
+
+
+def test_without_pidfds_in_the_kernel_a_change_still_ends_what_it_matches(patches: Patches, runtime: Path) -> None:
+    patches.template("import os; del os.pidfd_open")
+    with Client() as client, search(client, client.grant("alice")) as session, Watched(session.pid) as worker:
+        session.page()
+        report = client.permission_changed(principal="alice")
+        assert [ended.pid for ended in report.ended] == [session.pid]
+        assert worker.has_exited()
+        with pytest.raises(SessionEnded, match="permission_changed"):
+            session.page()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from hintcell_manager.cells import Cell, Watch
 from hintcell_manager.control import ControlEndpoint
 from hintcell_manager.door import Door, answer, has_left
 from hintcell_manager.fleet import Fleet, Reaped
@@ -47,7 +48,6 @@ from hintcell_manager.protocol import (
     StatusRequest,
 )
 from hintcell_manager.runtime import RuntimeDirectory
-from hintcell_manager.sampler import SessionSampler
 from hintcell_manager.sessions import (
     Admit,
     Instruction,
@@ -69,26 +69,10 @@ FORK_DEADLINE_S: Final = 10.0
 DEATH_DEADLINE_S: Final = 5.0
 # After a worker's death its parent tells its status at once, or is stuck itself: then the kernel is asked.
 STATUS_DEADLINE_S: Final = 1.0
-# While a killed template dies, what it shared with a worker counts as the worker's alone, until that dies too.
-_SECOND_LOOK_S: Final = 0.05
 # How long a question about a living session's end may stay open.
 END_QUESTION_DEADLINE_S: Final = 2.0
 
 _CLIENT_GONE: Final = "its client is gone"
-
-
-class _Cell:
-    """What the service holds for a live session: its connection until it is admitted, its process, who waits."""
-
-    def __init__(self, session: Session, connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        self.session: Final = session
-        self.connection: socket.socket | None = connection
-        self.worker: WorkerProcess | None = None
-        self.reader: ProcessReader | None = None
-        self.sampler: Final = SessionSampler(session.admitted_at)
-        self.deadline: asyncio.TimerHandle | None = None
-        self.dead: Final[asyncio.Future[None]] = loop.create_future()
-        self.ended: Final[asyncio.Future[None]] = loop.create_future()
 
 
 class Service:
@@ -112,8 +96,9 @@ class Service:
         self._reader = ProcessReader(os.getpid())
         self._grants = Grants()
         self._sessions = Sessions(self._grants, options)
-        self._cells: dict[int, _Cell] = {}
+        self._cells: dict[int, Cell] = {}
         self._clients: set[str] = set()
+        self._watch = Watch(options, self._sessions, self._cells, self._perform)
         self._fleet = Fleet(
             options,
             on_ready=self._template_is_ready,
@@ -202,7 +187,7 @@ class Service:
         except OpenRefusedError as refusal:
             self._turn_away(connection, request, refusal.reason, str(refusal))
             return
-        self._cells[session.token] = _Cell(session, connection, self._loop)
+        self._cells[session.token] = Cell(session, connection, self._loop)
         if self._fleet.current is None:
             self._fleet.start()
         self._start_waiting()
@@ -329,7 +314,7 @@ class Service:
                         cell.worker.kill()
             self._settle(session)
 
-    def _start_worker(self, session: Session, cell: _Cell) -> None:
+    def _start_worker(self, session: Session, cell: Cell) -> None:
         launcher, connection = self._fleet.current, cell.connection
         request, options = session.request, self._options
         try:
@@ -358,7 +343,7 @@ class Service:
         else:
             cell.deadline = self._loop.call_later(FORK_DEADLINE_S, self._fleet.replace, launcher)
 
-    def _let_go(self, cell: _Cell, reply: Admitted | Refused) -> bool:
+    def _let_go(self, cell: Cell, reply: Admitted | Refused) -> bool:
         """Answer the visitor and close our end, which must not keep a dead worker's connection open.
 
         Returns whether the visitor was still there.
@@ -484,38 +469,13 @@ class Service:
         """Look at every session's memory and age, now and then."""
         while True:
             await asyncio.sleep(self._options.sample_interval_s)
-            for cell in list(self._cells.values()):
-                with contextlib.suppress(OSError):  # No free descriptor to look with: the next time, perhaps.
-                    self._look_at(cell)
+            self._watch.look()
             self._tick()
             self._start_waiting()
             self._fleet.look_at_age()
 
     def _tick(self) -> None:
         self._perform(self._sessions.tick(self._now()))
-
-    def _look_at(self, cell: _Cell) -> None:
-        if cell.reader is None:
-            return
-        if self._options.idle_timeout_s is not None and (activity := cell.reader.activity()) is not None:
-            self._perform(self._sessions.active(cell.session, activity, self._now()))
-        rss_bytes = cell.reader.rss_bytes()
-        if rss_bytes is None:
-            return
-        now = self._now()
-        uss_bytes = None
-        if cell.sampler.wants_full(rss_bytes, now):
-            uss_bytes = cell.reader.memory(full=True).uss_bytes
-        cell.sampler.note(rss_bytes, uss_bytes, now)
-        if uss_bytes is not None and self._sessions.measured(cell.session, uss_bytes):
-            self._loop.call_later(_SECOND_LOOK_S, self._look_again, cell)
-
-    def _look_again(self, cell: _Cell) -> None:
-        """End a session that was over its limit a moment ago, and still is."""
-        with contextlib.suppress(OSError):
-            uss_bytes = cell.reader.memory(full=True).uss_bytes if cell.reader else None
-            if uss_bytes is not None:
-                self._perform(self._sessions.limit_memory(cell.session, uss_bytes, self._now()))
 
     def _now(self) -> float:
         return self._loop.time()

@@ -98,8 +98,8 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     ),
     "template-outlives-the-manager": Mutation(
         "I4, a template that is stopped",
-        "worker/hintcell_worker/template.py",
-        (("        die_with_parent(arguments.parent)\n", ""),),
+        "manager/hintcell_manager/linux.py",
+        (("_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or ", ""),),
         (figures.ORPHANS,),
         {"ending": "manager_killed", "settles": False},
     ),
@@ -185,7 +185,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     "manager-does-not-reap": Mutation(
         "I6, workers of a template that was killed",
         "manager/hintcell_manager/fleet.py",
-        (("        return _reap({child.pid", "        return bool() and _reap({child.pid"),),
+        (("        return _reap(children - others", "        return bool() and _reap(children - others"),),
         (figures.ZOMBIES,),
         {"settles": True},
     ),
@@ -204,7 +204,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     "memory-not-limited": Mutation(
         "I8, memory_limit",
         "manager/hintcell_manager/sessions.py",
-        (("        if limit is None or uss_bytes <= limit:\n", "        if True:\n"),),
+        (("        return limit is not None and uss_bytes > limit\n", "        return bool()\n"),),
         (figures.HANGS,),
         {"options": "memory_limit", "settles": True},
     ),

@@ -101,7 +101,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         "manager/hintcell_manager/linux.py",
         (("_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or ", ""),),
         (figures.ORPHANS,),
-        {"ending": "manager_killed", "settles": False},
+        {"ending": "manager_killed", "settles": False, "hooks": ["stop_after_forked"]},
     ),
     "no-subreaper": Mutation(
         "I6",

@@ -44,6 +44,17 @@ def test_a_stopped_worker_of_a_shared_manager_ends_with_its_client(directory: Pa
         assert other.page().total == 50
 
 
+@pytest.mark.parametrize("loading", [True, False], ids=["loading", "ready"])
+def test_a_stopped_template_ends_with_a_killed_manager(adopted_orphans: None, runtime: Path, loading: bool) -> None:
+    with Client() as client:
+        if not loading:
+            search(client, client.grant("warm")).close()
+        with Family(client) as family:
+            family.template.stop()
+            family.manager.kill()
+            assert_none_left(family.all())
+
+
 def test_a_fresh_worker_that_is_stopped_at_its_first_breath_ends_with_a_killed_manager(
     patches: Patches, adopted_orphans: None, runtime: Path
 ) -> None:

@@ -36,8 +36,8 @@ WARM_SESSIONS: Final = 5
 # filled to the last byte would be out of its scope.
 KEPT_FREE: Final = Limits().max_text_bytes // 64
 
-# A worker that has answered waits for input in a moment, or something is wrong.
-_IDLE_DEADLINE_S: Final = 5.0
+# A worker that has answered waits for input in a moment; a template that loads first takes ten seconds at worst.
+_IDLE_DEADLINE_S: Final = 30.0
 
 
 class NotMeasurableError(Exception):
@@ -77,8 +77,8 @@ class Baseline:
 class DocumentsAfter(Sequence[Document]):
     """Documents, and something that is done before they are first read.
 
-    `Client.open` reads them when its worker has been admitted and nothing has been sent to it: the moment to look at a
-    worker that holds nothing yet.
+    `Client.open` reads them while its worker is forked, and sends nothing before: the moment to wait for that worker
+    and to look at it when it holds nothing yet.
     """
 
     def __init__(self, documents: Sequence[Document], first: Callable[[], None]) -> None:
@@ -109,6 +109,7 @@ def build_catalog(progress: Progress | None = None) -> Catalog:
 
 def memory_of_the_session(client: Client) -> MemoryBytes:
     """The memory of the one session that the client has, when its worker waits for input."""
+    _wait_until(lambda: [each.state for each in client.status().sessions] == ["running"], "its worker does not start")
     (session,) = client.status().sessions
     if session.pid is None:
         raise NotMeasurableError("the session has no process")

@@ -87,7 +87,7 @@ CALLS: dict[str, Callable[[Conversation], object]] = {
     "receive": lambda conversation: conversation.receive(b" "),
 }
 STATES: dict[Callable[[], Conversation], set[str]] = {
-    knocking: {"knock", "receive"},
+    knocking: {"knock", "request", "receive"},
     ready: {"request", "continuation"},
     waiting: {"receive"},
     turning: {"request", "continuation"},
@@ -105,6 +105,19 @@ def test_each_call_is_valid_in_its_state_and_in_no_other(state: Callable[[], Con
     else:
         with pytest.raises(ProtocolViolated):
             CALLS[call](conversation)
+
+
+def test_a_request_can_be_made_before_it_may_be_sent_and_only_once() -> None:
+    conversation = knocking()
+    conversation.knock()
+    line = conversation.request("query", [], None)
+    with pytest.raises(ProtocolViolated):
+        conversation.request("query", [], None)
+    assert isinstance(conversation.receive(encode_line(Admitted("id", 7))), Admitted)
+    assert conversation.is_waiting
+    assert line == ready().request("query", [], None)
+    with pytest.raises(ProtocolViolated):
+        conversation.continuation("cursor", 5)
 
 
 def test_the_knock_says_under_which_grant_and_how_to_rank() -> None:

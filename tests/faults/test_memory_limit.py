@@ -130,10 +130,16 @@ def budgeted(open_wait_s: float) -> Client:
     )
 
 
+def until_measured(client: Client) -> None:
+    """The one session's USS was read after it took what it holds; an earlier look would have left room."""
+    until(lambda: [(each.uss_bytes or 0) > RESERVE_BYTES for each in client.status().sessions] == [True])
+
+
 def test_over_the_budget_an_open_waits_and_is_then_refused_with_the_numbers(patches: Patches, runtime: Path) -> None:
     patches.template(_HOLDS)
     with budgeted(open_wait_s=0.3) as client, search(client, client.grant("alice"), query="hold read") as session:
         cursor = next_cursor(session.page())
+        until_measured(client)
         with pytest.raises(OpenRefused) as refusal:
             search(client, client.grant("bob"))
         assert refusal.value.reason == "memory_budget"
@@ -150,6 +156,7 @@ def test_an_open_that_waits_for_the_budget_is_served_when_a_session_closes(patch
     with budgeted(open_wait_s=60.0) as client:
         held = search(client, client.grant("alice"), query="hold read")
         held.page()
+        until_measured(client)
         totals: list[int] = []
 
         def wait() -> None:
@@ -169,6 +176,7 @@ def test_a_permission_change_refuses_an_open_that_waits_for_the_budget(patches: 
     patches.template(_HOLDS)
     with budgeted(open_wait_s=60.0) as client, search(client, client.grant("alice"), query="hold read") as held:
         held.page()
+        until_measured(client)
         refusals: list[str] = []
 
         def wait() -> None:

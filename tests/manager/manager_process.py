@@ -47,7 +47,10 @@ class Opened:
         self.connection = connection
         self.id = admitted.session_id
         self.pid = admitted.pid
-        self.pidfd = os.pidfd_open(admitted.pid)
+        try:
+            self.pidfd = os.pidfd_open(admitted.pid)
+        except ProcessLookupError:  # It has refused and ended already.
+            self.pidfd = -1
 
     def ask_one_page(self) -> None:
         self.connection.sendall(REQUEST)
@@ -62,7 +65,8 @@ class Opened:
 
     def close(self) -> None:
         self.connection.close()
-        os.close(self.pidfd)
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
 
 
 class ManagerProcess:

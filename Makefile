@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Two installs, so that the demo does not wait for development tools: a stamp is renewed when what it was made from changes.
+# Three installs, so that none waits for what only another needs: a stamp is renewed when what it was made from changes.
 RUNTIME := $(VENV)/stamp-runtime
 DEV := $(VENV)/stamp-dev
+BENCH := $(VENV)/stamp-bench
 
 # The same versions in what is installed and in the isolated environment that builds the package. Old pips read the
 # first variable for both; new ones read the second for the build.
@@ -19,7 +20,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test faults check format clean
+.PHONY: help demo test faults bench check format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +33,9 @@ test: check ## every check, then the tests
 
 faults: $(DEV) ## 2,000 random faults on real processes, and what they broke; SEED=n for other ones
 	$(BIN)/python -m tests.faults.storm --steps 2000 --seed $(SEED)
+
+bench: $(BENCH) ## every figure beside its goal, and bench/results/report.html; at most 15 minutes
+	@$(BIN)/python -m bench
 
 check: $(DEV) ## lint, format, types and the contracts between the packages; no tests
 	$(BIN)/ruff check
@@ -56,6 +60,11 @@ $(RUNTIME): pyproject.toml constraints.txt | $(BIN)/pip
 $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing hintcell and its development tools into $(VENV) (the first time about a minute)"
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(RUNTIME) $@
+
+$(BENCH): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing hintcell and what it is compared with into $(VENV) (the first time about a minute)"
+	@$(PIP_INSTALL) --editable '.[bench]'
 	@touch $(RUNTIME) $@
 
 # pip is what venv installs last: without it the environment is missing, or was left half made.

@@ -37,7 +37,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { 
 a { color: inherit; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { text-align: right; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 14rem; }
 th { font-weight: 600; } td.yes { color: var(--yes); } td.no { color: var(--no); font-weight: 600; }
 tr.missed td:first-child { font-weight: 600; }

@@ -139,7 +139,7 @@ def show(run: Run) -> None:
     """Print every goal beside its figure, and what failed."""
     console = Console(highlight=False, markup=False, emoji=False)
     width = max(len(goal.name) for goal in goals.GOALS)
-    console.print(Text(f"{'':>3} {'':{width}} {'measured':>11} {'goal':>11}", style="dim"))
+    console.print(Text(f"{'':>3} {'':{width}} {'measured':>11} {'goal':>11}", style="dim"), soft_wrap=True)
     for goal, figure in goals.measured(run):
         if figure is None:
             measured, verdict, style = "–", "not measured", "dim"

@@ -28,7 +28,8 @@ def main() -> int:
     hints = POLICIES[sys.argv[1]]
     searched = corpus.corpus()
     request = msgspec.json.encode(Request(searched.snapshot_id, QUERY, searched.documents)) + b"\n"
-    small = msgspec.json.encode(Request("s", "warmUp Ü", [Document("a", "warmUp Übung2x")])) + b"\n"
+    sample = [Document("a", "warmUp"), Document("b", "Übung2x")]
+    small = msgspec.json.encode(Request("s", "warmUp Ü", sample)) + b"\n"
     options = Options(session=True, limit=PAGE, identifier_hints=hints)
     list(Conversation(options).receive(small))
     del searched
@@ -61,7 +62,7 @@ class _Looker(threading.Thread):
             now, _ = tracemalloc.get_traced_memory()
             if now > self._highest * _HIGHER:
                 self._highest = now
-                self.best = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
+                self.best = tracemalloc.take_snapshot()
 
 
 def _place(frame: tracemalloc.Frame) -> str:

@@ -187,7 +187,7 @@ def _cells(look: MemoryBytes) -> list[str]:
 
 
 def _where_the_bytes_are(policy: str) -> Table:
-    """The lines that had allocated the most when the most was allocated, as a child process under tracemalloc saw it."""
+    """The lines that had allocated the most at the highest point, as a child process under tracemalloc saw it."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.allocations", policy],
         cwd=_ROOT,

@@ -170,10 +170,11 @@ def _read_functions(story: Story) -> Catalog:
     limits = Limits()
     catalog = build_from_packages(PACKAGES, limits=Limits(max_text_bytes=TEXT_BYTES), fit=True, progress=count)
     took_s = time.perf_counter() - started
+    kept_free = limits.max_text_bytes - TEXT_BYTES
     over = catalog.left_out.get(Reason.OVER_LIMITS, 0)
     story.says(
         f"{files:,} files in {took_s:.1f} s. A snapshot holds at most {limits.max_documents:,} functions and "
-        f"{limits.max_text_bytes:,} bytes of text, of which {limits.max_text_bytes - TEXT_BYTES:,} are kept free for step 8. All files take "
+        f"{limits.max_text_bytes:,} bytes of text, of which {kept_free:,} are kept free for step 8. All files take "
         f"turns until it is full: {len(catalog.documents):,} functions with {catalog.text_bytes:,} bytes; "
         f"{over:,} more do not fit."
     )

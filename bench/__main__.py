@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     write(run, kept_as=(flags.host or run.machine.cpu) if flags.keep else None)
     show(run)
-    return 1 if any(part.failure for part in run.parts) else 0
+    return 1 if any(part.failure or not_measured(part) for part in run.parts) else 0
 
 
 def measure(names: Sequence[str], effort: float) -> Run:
@@ -135,6 +135,12 @@ def kept_name(run: Run, host: str) -> str:
     return f"{date}-{words}.json"
 
 
+def not_measured(part: Part) -> list[str]:
+    """Goals of this part that none of its figures has: a figure was renamed, and its goal was not."""
+    names = {figure.name for figure in part.figures}
+    return [goal.name for goal in goals.goals_of(part.name) if goal.name not in names]
+
+
 def show(run: Run) -> None:
     """Print every goal beside its figure, and what failed."""
     console = Console(highlight=False, markup=False, emoji=False)
@@ -152,6 +158,8 @@ def show(run: Run) -> None:
     for part in run.parts:
         if part.failure:
             console.print(f"{part.name} failed: {part.failure}", soft_wrap=True)
+        elif missing := not_measured(part):
+            console.print(f"{part.name} has no figure for: {'; '.join(missing)}", soft_wrap=True)
     console.print(
         f"{run.took_s:.0f} s; the report is {os.path.relpath(results.RESULTS / 'report.html')}", soft_wrap=True
     )

@@ -33,7 +33,7 @@ _GO: Final = {
 }
 
 
-class _Taken(msgspec.Struct):
+class Taken(msgspec.Struct):
     """What the sessions of one policy took, in seconds: to the first page, to the last, and for each turn."""
 
     first: list[float]
@@ -48,7 +48,7 @@ def measure(effort: float = 1.0) -> Part:
     taken = _sessions(searched, effort)
     figures: list[Figure] = []
     for policy, took in taken.items():
-        figures += _figures(policy, took)
+        figures += figures_of(policy, took)
     table, more = _against_single_requests(searched, effort)
     return Part(
         "session",
@@ -69,11 +69,11 @@ def measure(effort: float = 1.0) -> Part:
     )
 
 
-def _sessions(searched: Corpus, effort: float) -> dict[str, _Taken]:
-    taken = {policy: _Taken([], [], [], [], []) for policy in POLICIES}
+def _sessions(searched: Corpus, effort: float) -> dict[str, Taken]:
+    taken = {policy: Taken([], [], [], [], []) for policy in POLICIES}
     with Client() as client:
         for hints in POLICIES.values():
-            _read_all(client, searched, _Taken([], [], [], [], []), hints=hints)
+            _read_all(client, searched, Taken([], [], [], [], []), hints=hints)
         timing.alternating(
             {
                 policy: partial(_read_all, client, searched, taken[policy], hints=hints)
@@ -88,7 +88,7 @@ def _sessions(searched: Corpus, effort: float) -> dict[str, _Taken]:
     return taken
 
 
-def _read_all(client: Client, searched: Corpus, taken: _Taken, *, hints: bool) -> float:
+def _read_all(client: Client, searched: Corpus, taken: Taken, *, hints: bool) -> float:
     """Read every page of one session; its worker is gone afterwards."""
     clock = time.perf_counter
     started = clock()
@@ -106,7 +106,7 @@ def _read_all(client: Client, searched: Corpus, taken: _Taken, *, hints: bool) -
     return before - started
 
 
-def _look(client: Client, searched: Corpus, taken: _Taken, *, hints: bool) -> None:
+def _look(client: Client, searched: Corpus, taken: Taken, *, hints: bool) -> None:
     """Look at the memory of a session after its first and after its last page."""
     with opened(client, searched, hints=hints) as session:
         page = session.page()
@@ -117,7 +117,7 @@ def _look(client: Client, searched: Corpus, taken: _Taken, *, hints: bool) -> No
     wait_until_gone(client, session.pid)
 
 
-def _figures(policy: str, taken: _Taken) -> list[Figure]:
+def figures_of(policy: str, taken: Taken) -> list[Figure]:
     turns = [turn * 1e6 for turn in taken.turns]
     percentile = timing.Spread(quantile(turns, 0.99), None, None, len(turns))
     uss = spread([look.uss / MIB for look in taken.looks])

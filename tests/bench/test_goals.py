@@ -2,10 +2,12 @@
 
 import pytest
 
-from bench.__main__ import BUDGETS_S, OVERALL_S, kept_name
-from bench.goals import GOALS, figure, goals_of, measured
+from bench import session
+from bench.__main__ import BUDGETS_S, OVERALL_S, kept_name, not_measured
+from bench.goals import GOALS, MIB, figure, goals_of, measured
 from bench.one import module_of
 from bench.results import Machine, Part, Run
+from bench.sessions import POLICIES, MemoryBytes
 from bench.timing import Spread
 
 _ROWS_OF_THE_TABLE = 13
@@ -55,6 +57,30 @@ def test_a_goal_that_was_not_measured_is_listed_as_such() -> None:
     listed = measured(_run(Part("peers", "", [made])))
     assert listed[0] == (GOALS[0], made)
     assert [found for _, found in listed[1:]] == [None] * (len(GOALS) - 1)
+
+
+def test_a_part_that_forgets_one_of_its_goals_is_found_out() -> None:
+    figures = [figure(goal.name, 1.0, goal.unit) for goal in goals_of("memory")]
+    assert not_measured(Part("memory", "", figures)) == []
+    assert not_measured(Part("memory", "", figures[1:])) == [figures[0].name]
+
+
+def test_a_session_is_held_against_its_goals() -> None:
+    look = MemoryBytes(4 * MIB, 3 * MIB, 2 * MIB, 5 * MIB)
+    taken = session.Taken([0.1, 0.2, 0.3], [0.2, 0.4, 0.6], [0.000_05] * 98 + [0.002] * 2, [look], [look])
+    made = {one.name: one for policy in POLICIES for one in session.figures_of(policy, taken)}
+    assert not_measured(Part("session", "", list(made.values()))) == []
+    values = {name.removeprefix("session: "): one.value for name, one in made.items() if "plain" in name}
+    assert values == {
+        "first page, plain": pytest.approx(200),
+        "all pages, plain": pytest.approx(400),
+        "all pages against the first, plain": pytest.approx(2),
+        "page turn, plain, p50": pytest.approx(50),
+        "page turn, plain, p99": pytest.approx(2_000),
+        "USS after the first page, plain": 2,
+        "USS after the last page, plain": 2,
+        "peak RSS, plain": 5,
+    }
 
 
 def test_the_whole_run_is_bounded_even_if_every_part_uses_up_its_time() -> None:

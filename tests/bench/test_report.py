@@ -1,5 +1,6 @@
 """The page has every figure of its run, and nothing of it is taken for HTML."""
 
+import html
 import re
 import sys
 
@@ -31,7 +32,7 @@ def run() -> Run:
 def test_every_figure_goal_table_and_failure_is_on_the_page(run: Run) -> None:
     page = report.page(run)
     for goal in GOALS:
-        assert f"{goal.row}. {goal.name}" in page
+        assert html.escape(f"{goal.row}. {goal.name}") in page
     for text in ("7.12×", "missed", "1.25 ms", "1.12 – 1.38", ">19<", "cell", "A note.", "longer than 3 s", "abc123"):
         assert text in page
     assert page.count("not measured<") == len(GOALS) - 1

@@ -26,8 +26,6 @@ def test_when_open_reads_the_documents_its_worker_runs_and_has_nothing_yet() -> 
 
 
 def test_uss_is_what_is_private_clean_or_not() -> None:
-    text = (
-        b"55-56 ---p 0 00:00 0 [rollup]\nRss: 9 kB\nPss: 5 kB\nPrivate_Clean: 1 kB\nPrivate_Dirty: 2 kB\nSwap: 7 kB\n"
-    )
+    text = b"55-56 ---p 0 00:00 0 [rollup]\nRss: 9 kB\nPss: 5 kB\nPrivate_Clean: 1 kB\nPrivate_Dirty: 2 kB\n"
     assert read_rollup(text, 0.5) == (0.5, 9 * 1024, 5 * 1024, 3 * 1024)
     assert read_rollup(b"", 0.5) is None

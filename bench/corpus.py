@@ -5,6 +5,7 @@ chosen of them depends on nothing but them and the size that is asked for.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -98,8 +99,8 @@ def all_functions() -> list[Document]:
     documents = list(build_from_packages(PACKAGES, limits=_ALL).documents)
     RESULTS.mkdir(exist_ok=True)
     for outdated in RESULTS.glob("functions-*.json"):
-        outdated.unlink()
-    unfinished = kept.with_suffix(".unfinished")
+        outdated.unlink(missing_ok=True)
+    unfinished = kept.with_suffix(f".{os.getpid()}")  # Tests in several processes may come here at once.
     unfinished.write_bytes(msgspec.json.encode(documents))
     unfinished.replace(kept)
     return documents

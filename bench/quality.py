@@ -48,12 +48,10 @@ def measure(effort: float = 1.0) -> Part:
     rows: list[list[str]] = []
     for name, found in ranks.items():
         recall_1, recall_10, reciprocal, mean = summary(found)
-        figures += [
-            goals.figure(f"quality: Recall@1, {name}", recall_1 * 100, "%"),
-            goals.figure(f"quality: Recall@10, {name}", recall_10 * 100, "%"),
-            goals.figure(f"quality: MRR, {name}", reciprocal, ""),
-            goals.figure(f"quality: mean rank, {name}", mean, ""),
-        ]
+        measures = {"Recall@1": (recall_1 * 100, "%"), "Recall@10": (recall_10 * 100, "%"), "MRR": (reciprocal, "")}
+        for measure_name, (value, unit) in (measures | {"mean rank": (mean, "")}).items():
+            of_all = timing.Spread(value, None, None, len(found))
+            figures.append(goals.figure(f"quality: {measure_name}, {name}", of_all, unit))
         better, worse, same = compared(found, ranks[_BASELINE][: len(found)])
         rows.append(
             [

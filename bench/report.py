@@ -42,7 +42,7 @@ th, td { text-align: right; padding: .25rem .75rem .25rem 0; border-bottom: 1px 
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 14rem; }
 th { font-weight: 600; } td.yes { color: var(--yes); } td.no { color: var(--no); font-weight: 600; }
 tr.missed td:first-child { font-weight: 600; }
-figure { margin: 1.5rem 0; } svg { width: 100%; height: auto; max-width: 52rem; display: block; }
+figure { margin: 1.5rem 0; } details { margin: 1.5rem 0; } summary { cursor: pointer; font-weight: 600; } svg { width: 100%; height: auto; max-width: 52rem; display: block; }
 svg text { font-family: system-ui, sans-serif; }
 """
 
@@ -129,12 +129,13 @@ def _part(part: Part) -> str:
     lines = [f'<h2 id="{_text(part.name)}">{_text(part.name)}</h2>', f"<p>{_text(part.about)}</p>"]
     if part.failure:
         lines.append(f"<p><strong>Not measured: {_text(part.failure)}.</strong></p>")
+    lines += [_plot(plot, f"{part.name}-{place}") for place, plot in enumerate(part.plots)]
+    lines += [_table(table) for table in part.tables]
     if part.figures:
         rows = [_row([figure.name.removeprefix(f"{part.name}: "), *_measured_cells(figure)]) for figure in part.figures]
         heading = "<tr><th>figure</th><th>measured</th><th>quartiles</th><th>n</th></tr>"
-        lines.append(_scrolled("\n".join([heading, *rows])))
-    lines += [_table(table) for table in part.tables]
-    lines += [_plot(plot, f"{part.name}-{place}") for place, plot in enumerate(part.plots)]
+        table = _scrolled("\n".join([heading, *rows]))
+        lines.append(f"<details><summary>All {len(rows)} figures</summary>\n{table}\n</details>")
     lines.append(f'<p class="note">This part took {part.took_s:.0f} s.</p>')
     return "\n".join(lines)
 

@@ -42,7 +42,9 @@ th, td { text-align: right; padding: .25rem .75rem .25rem 0; border-bottom: 1px 
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 14rem; }
 th { font-weight: 600; } td.yes { color: var(--yes); } td.no { color: var(--no); font-weight: 600; }
 tr.missed td:first-child { font-weight: 600; }
-figure { margin: 1.5rem 0; } details { margin: 1.5rem 0; } summary { cursor: pointer; font-weight: 600; } svg { width: 100%; height: auto; max-width: 52rem; display: block; }
+figure { margin: 1.5rem 0; } details { margin: 1.5rem 0; } summary { cursor: pointer;
+  font-weight: 600; }
+svg { width: 100%; height: auto; max-width: 52rem; display: block; }
 svg text { font-family: system-ui, sans-serif; }
 """
 

@@ -7,10 +7,13 @@ light and dark. Drawing needs matplotlib; without it the page says so and has ev
 import html
 import io
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from bench.goals import measured
 from bench.results import Figure, Goal, Machine, Part, Plot, Run, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Two colours that nothing else has, put in while drawing and replaced afterwards.
 _INK: Final = "#010203"
@@ -22,6 +25,8 @@ _MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: Final = ("-", "--", "-.", ":")
 # Lines with more points than this have no marks.
 _MARKED_POINTS: Final = 24
+# A logarithmic axis that spans more than this many times its start is labelled at the decades alone.
+_MANY: Final = 2_000
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c1e21; --page: #fff; --line: #d5d8dc; --soft: #666b72; --yes: #1a7f4b;
@@ -40,6 +45,7 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 th, td { text-align: right; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 14rem; }
+.prose td { text-align: left; white-space: normal; }
 th { font-weight: 600; } td.yes { color: var(--yes); } td.no { color: var(--no); font-weight: 600; }
 tr.missed td:first-child { font-weight: 600; }
 figure { margin: 1.5rem 0; } details { margin: 1.5rem 0; } summary { cursor: pointer;
@@ -145,8 +151,9 @@ def _part(part: Part) -> str:
 def _table(table: Table) -> str:
     heading = "<tr>" + "".join(f"<th>{_text(cell)}</th>" for cell in table.heading) + "</tr>"
     rows = [_row(list(row)) for row in table.rows]
+    kind = "" if any(table.heading[1:]) else "prose"  # Columns without a name hold words, and no figures.
     note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
-    return f"<h3>{_text(table.title)}</h3>\n" + _scrolled("\n".join([heading, *rows])) + note
+    return f"<h3>{_text(table.title)}</h3>\n" + _scrolled("\n".join([heading, *rows]), kind) + note
 
 
 def _plot(plot: Plot, name: str) -> str:
@@ -194,13 +201,10 @@ def _drawn(plot: Plot, name: str) -> str:
                 markersize=5,
                 label=series.name,
             )
-        if plot.x_log:
-            axes.set_xscale("log", base=2 if "documents" in plot.x_label else 10)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        if plot.y_log:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        else:
+        for is_log, axis in ((plot.x_log, "x"), (plot.y_log, "y")):
+            if is_log:
+                _make_logarithmic(axes, axis)
+        if not plot.y_log:
             axes.set_ylim(bottom=0)
         axes.set_xlabel(plot.x_label)
         axes.set_ylabel(plot.y_label)
@@ -212,6 +216,18 @@ def _drawn(plot: Plot, name: str) -> str:
     return _embedded(written.getvalue(), plot.title)
 
 
+def _make_logarithmic(axes: "Axes", name: Literal["x", "y"]) -> None:
+    """Logarithmic, with plain numbers at 1, 2 and 5 of each decade, or where there are many, at 1 alone."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < _MANY else (1,)))
+    axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _embedded(svg: str, title: str) -> str:
     """The SVG element alone, of any width, in the page's colours."""
     svg = svg[svg.index("<svg") :]
@@ -221,8 +237,8 @@ def _embedded(svg: str, title: str) -> str:
     return svg.replace(_INK, "currentColor").replace(_GRID, "var(--grid)").strip()
 
 
-def _scrolled(rows: str) -> str:
-    return f'<div class="scroll"><table>\n{rows}\n</table></div>'
+def _scrolled(rows: str, kind: str = "") -> str:
+    return f'<div class="scroll"><table class="{kind}">\n{rows}\n</table></div>'
 
 
 def _text(text: str) -> str:

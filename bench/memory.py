@@ -31,6 +31,7 @@ from hintcell import Client
 
 _RUNS: Final = 8
 _SHOWN_LINES: Final = 12
+_SHOWN_BYTES: Final = 16 * 1024
 _ANALYSIS_S: Final = 40.0
 # The session is held so long after its first page, so that the plot shows what is left.
 _HELD_S: Final = 0.05
@@ -197,7 +198,7 @@ def _where_the_bytes_are(policy: str) -> Table:
         check=True,
     )
     peak, lines = msgspec.json.decode(done.stdout, type=tuple[int, list[tuple[str, int]]])
-    rows = [[where, f"{size / MIB:.2f}"] for where, size in lines[:_SHOWN_LINES]]
+    rows = [[where, f"{size / MIB:.2f}"] for where, size in lines[:_SHOWN_LINES] if size >= _SHOWN_BYTES]
     return Table(
         f"Where the bytes are, {policy}",
         ["line that allocated them", "MiB"],

@@ -26,6 +26,7 @@ from bench.sessions import (
     memory_of_the_session,
     opened,
     wait_until_gone,
+    worker_of_the_session,
 )
 from hintcell import Client
 
@@ -165,10 +166,7 @@ def _sampled(client: Client, searched: Corpus, *, hints: bool) -> list[Sample]:
     samplers: list[Sampler] = []
 
     def begin() -> None:
-        (session,) = client.status().sessions
-        if session.pid is None:
-            raise NotMeasurableError("an admitted session has no process")
-        samplers.append(Sampler(session.pid))
+        samplers.append(Sampler(worker_of_the_session(client)))
         samplers[0].start()
 
     try:

@@ -15,9 +15,9 @@ from hintcell import Client, Document, Session
 POLICIES: Final = {"plain": False, "hints": True}
 """The name of each policy in the figures, and its `identifier_hints`."""
 
-# A worker that has answered waits for input in a moment, and one whose client left is gone in a moment, or something
-# is wrong.
-_DEADLINE_S: Final = 10.0
+# A worker that has answered waits for input in a moment, and one whose client left is gone in a moment; a template that
+# loads first takes ten seconds at worst.
+_DEADLINE_S: Final = 30.0
 
 
 class NotMeasurableError(Exception):
@@ -37,8 +37,8 @@ class MemoryBytes:
 class DocumentsAfter(Sequence[Document]):
     """Documents, and something that is done before they are first read.
 
-    `Client.open` reads them when its worker has been admitted and nothing has been sent to it: the moment to look at a
-    worker that holds nothing yet.
+    `Client.open` reads them while its worker is forked, and sends nothing before: the moment to wait for that worker
+    and to look at it when it holds nothing yet.
     """
 
     def __init__(self, documents: Sequence[Document], first: Callable[[], None]) -> None:
@@ -84,17 +84,24 @@ def first_page_s(client: Client, corpus: Corpus, *, hints: bool, query: str = QU
     return took_s
 
 
-def memory_of_the_session(client: Client) -> MemoryBytes:
-    """The memory of the one session that the client has, when its worker waits for input."""
+def worker_of_the_session(client: Client) -> int:
+    """The process of the one session that the client has, once it runs."""
+    _wait_until(lambda: [each.state for each in client.status().sessions] == ["running"], "its worker does not start")
     (session,) = client.status().sessions
     if session.pid is None:
         raise NotMeasurableError("the session has no process")
-    wait_until_idle(session.pid)
+    return session.pid
+
+
+def memory_of_the_session(client: Client) -> MemoryBytes:
+    """The memory of the one session that the client has, when its worker waits for input."""
+    pid = worker_of_the_session(client)
+    wait_until_idle(pid)
     (session,) = client.status(full_memory=True).sessions
     memory = session.memory
     rss, pss, uss, peak = memory.rss_bytes, memory.pss_bytes, memory.uss_bytes, memory.peak_rss_bytes
     if rss is None or pss is None or uss is None or peak is None:
-        raise NotMeasurableError(f"the memory of process {session.pid} cannot be measured: {memory.state}")
+        raise NotMeasurableError(f"the memory of process {pid} cannot be measured: {memory.state}")
     return MemoryBytes(rss, pss, uss, peak)
 
 

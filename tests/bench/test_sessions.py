@@ -1,7 +1,7 @@
 """What the figures of sessions rest on."""
 
 from bench.memory import read_rollup
-from bench.sessions import DocumentsAfter
+from bench.sessions import DocumentsAfter, MemoryBytes, memory_of_the_session
 from hintcell import Client, Document
 
 
@@ -15,14 +15,16 @@ def test_documents_are_read_after_something_else_and_are_the_same() -> None:
     assert done == ["first"]
 
 
-def test_when_open_reads_the_documents_its_worker_runs_and_has_nothing_yet() -> None:
+def test_while_open_reads_the_documents_its_worker_starts_and_has_nothing_yet() -> None:
     # What the figure "admitted, no request yet" rests on.
-    states: list[str] = []
+    looks: list[MemoryBytes] = []
     with Client() as client:
-        documents = DocumentsAfter([Document("a", "one")], lambda: states.append(client.status().sessions[0].state))
-        with client.open(client.grant("bench"), snapshot_id="s", query="one", documents=documents) as session:
+        documents = [Document("a", "one " * 100_000)]
+        delayed = DocumentsAfter(documents, lambda: looks.append(memory_of_the_session(client)))
+        with client.open(client.grant("bench"), snapshot_id="s", query="one", documents=delayed) as session:
             assert session.page().total == 1
-    assert states == ["running"]
+            looks.append(memory_of_the_session(client))
+    assert looks[0].peak_rss < looks[1].peak_rss
 
 
 def test_uss_is_what_is_private_clean_or_not() -> None:

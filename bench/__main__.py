@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(names: Sequence[str], effort: float) -> Run:
     """Run the parts one after the other, within the overall bound."""
     began = time.monotonic()
+    load, _, _ = os.getloadavg()
     now = datetime.datetime.now(datetime.UTC)
     print("Reading the functions", file=sys.stderr, flush=True)
     corpus.all_functions()  # Once, and not at the cost of the first part's time.
@@ -76,6 +77,7 @@ def measure(names: Sequence[str], effort: float) -> Run:
         machine=results.this_machine(),
         parts=parts,
         took_s=time.monotonic() - began,
+        load=load,
     )
 
 

@@ -28,6 +28,9 @@ _MARKED_POINTS: Final = 24
 # A logarithmic axis that spans more than this many times its start is labelled at the decades alone.
 _MANY: Final = 2_000
 
+# A machine with nothing else to do has less.
+_IDLE_LOAD: Final = 0.5
+
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c1e21; --page: #fff; --line: #d5d8dc; --soft: #666b72; --yes: #1a7f4b;
   --no: #b3261e; --grid: #8884; }
@@ -101,6 +104,7 @@ def _machine(run: Run) -> str:
         "Libraries": ", ".join(f"{name} {version}" for name, version in machine.libraries.items())
         + f", SQLite {machine.sqlite}",
         "Time": f"{run.took_s:.0f} s",
+        "Load": f"{run.load:.1f} before it began" + (", so something else ran" if run.load > _IDLE_LOAD else ""),
     }
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{_text(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 

@@ -134,7 +134,17 @@ class Machine(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One run of some or all parts; `effort` below 1 had fewer rounds, and its figures are worth less."""
+    """One run of some or all parts.
+
+    Attributes:
+        date: when it began.
+        commit: what was measured.
+        effort: below 1, there were fewer rounds, and the figures are worth less.
+        machine: where.
+        parts: what was measured.
+        took_s: all of it.
+        load: processes that wanted to run when it began, on average over a minute; the figures hold what they took.
+    """
 
     date: str
     commit: str
@@ -142,6 +152,7 @@ class Run(Struct, frozen=True):
     machine: Machine
     parts: Sequence[Part]
     took_s: float
+    load: float = 0.0
 
 
 def this_machine() -> Machine:

@@ -85,8 +85,8 @@ def measure(effort: float = 1.0) -> Part:
                 [*by_size, *by_raised],
                 x_log=True,
                 y_log=True,
-                note="A session's is seen by its client, with 512 bytes for each document on average; the "
-                "conversation's is inside its process, with 1,024. Medians.",
+                note="A session's is seen by its client, with 504 bytes or a little less for each document; the "
+                "conversation's is inside its process, with 1,024 or less. Medians.",
             ),
         ],
     )

@@ -22,7 +22,8 @@ _GRID: Final = "#040506"
 # and Ito, 2008); the marks differ as well.
 _COLOURS: Final = ("#3987c9", "#d9822b", "#2a9d75", "#b36ac2", "#c75b5b", "#8a8a2e", "#7a7a85", "#4fa3b5")
 _MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
-_DASHES: Final = ("-", "--", "-.", ":")
+# Three, so that a ninth line has the first colour and another dash.
+_DASHES: Final = ("-", "--", ":")
 # Lines with more points than this have no marks.
 _MARKED_POINTS: Final = 24
 # A logarithmic axis that spans more than this many times its start is labelled at the decades alone.

@@ -75,8 +75,8 @@ def measure(effort: float = 1.0) -> Part:
                 ],
                 rows,
                 note="Auxiliary-first and baseline-first interleave plain BM25 with that of split words; the second is "
-                "the policy of identifier hints. Peers have their own tokenizers, as in the part “peers”: an underscore "
-                "parts two words for hintcell, FTS5 and tantivy, and not for the others.",
+                "the policy of identifier hints. Peers have their own tokenizers, as in the part “peers”: an "
+                "underscore parts two words for hintcell, FTS5 and tantivy, and not for the others.",
             )
         ],
         plots=[

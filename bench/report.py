@@ -105,8 +105,9 @@ def _machine(run: Run) -> str:
         "Libraries": ", ".join(f"{name} {version}" for name, version in machine.libraries.items())
         + f", SQLite {machine.sqlite}",
         "Time": f"{run.took_s:.0f} s",
-        "Load": f"{run.load:.1f} before it began" + (", so something else ran" if run.load > _IDLE_LOAD else ""),
     }
+    if run.load is not None:
+        facts["Load"] = f"{run.load:.1f} before it began" + (", so something else ran" if run.load > _IDLE_LOAD else "")
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{_text(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
 

@@ -152,7 +152,7 @@ class Run(Struct, frozen=True):
     machine: Machine
     parts: Sequence[Part]
     took_s: float
-    load: float = 0.0
+    load: float | None = None
 
 
 def this_machine() -> Machine:

@@ -37,7 +37,7 @@ MAX_REMEMBERED_ENDS: Final = 1_024
 # Packets with descriptors that the template has not taken yet fill the socket between: far fewer than it holds.
 MAX_UNREPORTED_STARTS: Final = 16
 
-_KILLED_BY_ALARM: Final = -signal.SIGALRM  # The worker's own deadline for its first answer.
+_KILLED_BY_ALARM: Final = -signal.SIGALRM  # The worker's own deadline for ranking.
 
 
 # How often the kernel has switched to a process or away from it, and its processor time in seconds.

@@ -93,7 +93,7 @@ async def storm(outcomes: Counter[str]) -> None:
             status = await client.status()
             assert status.template_pid == template
             assert psutil.Process(template).children() == [], "a worker is left"
-            # A worker that was left before its request came says that its input is empty, which counts as rejected.
+            # A worker that was left in the middle of its request refuses it, if it sees that first.
             assert set(status.ended) <= {"completed", "rejected"}, "every end is the client's own doing"
             assert not status.refused
 

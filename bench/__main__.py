@@ -61,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(names: Sequence[str], effort: float) -> Run:
     """Run the parts one after the other, within the overall bound."""
     began = time.monotonic()
-    load, _, _ = os.getloadavg()
     now = datetime.datetime.now(datetime.UTC)
     print("Reading the functions", file=sys.stderr, flush=True)
     corpus.all_functions()  # Once, and not at the cost of the first part's time.
@@ -77,7 +76,6 @@ def measure(names: Sequence[str], effort: float) -> Run:
         machine=results.this_machine(),
         parts=parts,
         took_s=time.monotonic() - began,
-        load=load,
     )
 
 
@@ -87,6 +85,7 @@ def _in_its_own_process(name: str, effort: float, budget_s: float) -> Part:
     into = results.RESULTS / f"{name}.json"
     into.unlink(missing_ok=True)
     started = time.monotonic()
+    busy, own = results.busy_s(), results.descendants_s()
     # A session of its own, so that all it started can be ended with it.
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.one", name, str(into), str(effort)],
@@ -104,8 +103,9 @@ def _in_its_own_process(name: str, effort: float, budget_s: float) -> Part:
     took_s = time.monotonic() - started
     if failure:
         return Part(name, "", took_s=took_s, failure=failure)
+    others_s = (results.busy_s() - busy) - (results.descendants_s() - own)
     part = msgspec.json.decode(into.read_bytes(), type=Part)
-    return msgspec.structs.replace(part, took_s=took_s)
+    return msgspec.structs.replace(part, took_s=took_s, others=max(0.0, others_s / took_s))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -30,7 +30,8 @@ FUNCTIONS: Final = 3_009
 # filled to the last byte would be out of its scope.
 TEXT_BYTES: Final = Limits().max_text_bytes - Limits().max_text_bytes // 64
 
-_ALL: Final = Limits(max_documents=10**6, max_text_bytes=10**9, max_request_bytes=10**10)
+# For what is read without a worker.
+UNBOUNDED: Final = Limits(max_documents=10**6, max_text_bytes=10**9, max_request_bytes=10**10)
 
 
 class NotEnoughError(Exception):
@@ -96,7 +97,7 @@ def all_functions() -> list[Document]:
     kept = RESULTS / f"functions-{_key()}.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=list[Document])
-    documents = list(build_from_packages(PACKAGES, limits=_ALL).documents)
+    documents = list(build_from_packages(PACKAGES, limits=UNBOUNDED).documents)
     RESULTS.mkdir(exist_ok=True)
     for outdated in RESULTS.glob("functions-*.json"):
         outdated.unlink(missing_ok=True)

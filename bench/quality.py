@@ -3,20 +3,27 @@
 A question's targets are the functions that it is the first sentence of, seldom more than one; what counts is the
 first of them. hintcell's rankings are made by the worker's own modules in this process. All words of all questions
 are counted at once, and each question takes its columns: the same scores to the last bit, as a test holds.
+
+`python -m bench.quality --root DIR` asks about the Python functions below a folder instead, and prints the table.
 """
 
+import argparse
 import ast
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table as Printed
 
 from bench import corpus, goals, rankers, timing
 from bench.results import Figure, Part, Plot, Series, Table
 from hintcell import Document
+from hintcell.catalog import CatalogError, build_from_directory
 from hintcell_worker import bm25, words
 from hintcell_worker.interleave import interleave, interleave_baseline_first
 
@@ -25,9 +32,15 @@ _BUDGET_S: Final = 60.0
 # A sentence of fewer words asks for nothing in particular.
 _MIN_WORDS: Final = 4
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s")
+# Of its table, in columns: a narrower terminal breaks the lines.
+_TABLE_WIDTH: Final = 120
 _BASELINE: Final = "plain BM25"
 
 Ranks = dict[str, list[int]]
+
+
+class NoQuestionsError(Exception):
+    """There is nothing to ask; the message says why."""
 
 
 class Question(NamedTuple):
@@ -38,8 +51,20 @@ class Question(NamedTuple):
 
 
 def measure(effort: float = 1.0) -> Part:
-    documents = corpus.corpus().documents
+    return of_documents(corpus.corpus().documents, effort)
+
+
+def of_documents(documents: Sequence[Document], effort: float = 1.0) -> Part:
+    """What `measure` measures, on any functions.
+
+    Raises:
+        NoQuestionsError: none of them has a docstring that asks for anything.
+    """
     texts, questions = ask(documents)
+    if not questions:
+        raise NoQuestionsError(
+            f"none of the {len(texts):,} functions has a docstring whose first sentence has {_MIN_WORDS} words or more"
+        )
     number = min(len(questions), timing.rounds(_QUESTIONS, effort))
     # Evenly spaced, so that all packages are asked about.
     chosen = [questions[turn * len(questions) // number] for turn in range(number)]
@@ -213,3 +238,29 @@ def compared(ranks: Sequence[int], baseline: Sequence[int]) -> tuple[int, int, i
     better = sum(rank < other for rank, other in pairs)
     worse = sum(rank > other for rank, other in pairs)
     return better, worse, len(pairs) - better - worse
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__.partition("\n")[0])
+    parser.add_argument("--root", metavar="DIR", required=True, help="the functions of the files below this folder")
+    parser.add_argument("--language", choices=["python"], default="python", help="what they are written in")
+    parser.add_argument("--effort", type=float, default=1.0, help=f"this share of {_QUESTIONS} questions (default: 1)")
+    flags = parser.parse_args(arguments)
+    try:
+        part = of_documents(build_from_directory(flags.root, limits=corpus.UNBOUNDED).documents, flags.effort)
+    except (CatalogError, NoQuestionsError) as error:
+        print(f"bench.quality: {error}", file=sys.stderr)
+        return 2
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, _TABLE_WIDTH)
+    console.print(part.about)
+    for table in part.tables:
+        printed = Printed(*table.heading)
+        for row in table.rows:
+            printed.add_row(*row)
+        console.print(printed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,9 +29,6 @@ _MARKED_POINTS: Final = 24
 # A logarithmic axis that spans more than this many times its start is labelled at the decades alone.
 _MANY: Final = 2_000
 
-# A machine with nothing else to do has less.
-_IDLE_LOAD: Final = 0.5
-
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c1e21; --page: #fff; --line: #d5d8dc; --soft: #666b72; --yes: #1a7f4b;
   --no: #b3261e; --grid: #8884; }
@@ -106,8 +103,9 @@ def _machine(run: Run) -> str:
         + f", SQLite {machine.sqlite}",
         "Time": f"{run.took_s:.0f} s",
     }
-    if run.load is not None:
-        facts["Load"] = f"{run.load:.1f} before it began" + (", so something else ran" if run.load > _IDLE_LOAD else "")
+    if others := {part.name: part.others for part in run.parts if part.others is not None}:
+        busiest = max(others, key=lambda name: others[name])
+        facts["Beside it"] = f"at most {others[busiest]:.2f} cores were busy with anything else (during “{busiest}”)"
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{_text(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
 

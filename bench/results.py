@@ -5,6 +5,7 @@
 
 import os
 import platform
+import resource
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -110,6 +111,8 @@ class Part(Struct, frozen=True):
         plots: their distributions and courses.
         took_s: how long it ran; filled in by who ran it.
         failure: why it has no figures, if it failed.
+        others: cores that were busy with anything else meanwhile, on average; filled in like the time. The figures hold
+            what that took.
     """
 
     name: str
@@ -119,6 +122,7 @@ class Part(Struct, frozen=True):
     plots: Sequence[Plot] = ()
     took_s: float = 0.0
     failure: str = ""
+    others: float | None = None
 
 
 class Machine(Struct, frozen=True):
@@ -143,7 +147,6 @@ class Run(Struct, frozen=True):
         machine: where.
         parts: what was measured.
         took_s: all of it.
-        load: processes that wanted to run when it began, on average over a minute; the figures hold what they took.
     """
 
     date: str
@@ -152,7 +155,6 @@ class Run(Struct, frozen=True):
     machine: Machine
     parts: Sequence[Part]
     took_s: float
-    load: float | None = None
 
 
 def this_machine() -> Machine:
@@ -168,6 +170,19 @@ def this_machine() -> Machine:
         libraries={name: version for name in _LIBRARIES if (version := _version(name)) is not None},
         sqlite=sqlite3.sqlite_version,
     )
+
+
+def busy_s() -> float:
+    """Seconds since the start in which the machine's cores were not idle, those that its host took included."""
+    times = psutil.cpu_times()
+    # What guests took is in `user` and `nice` already.
+    return times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+
+
+def descendants_s() -> float:
+    """Processor time of all processes that this one has started and waited for, with what they have waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def commit() -> str:

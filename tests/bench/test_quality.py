@@ -1,9 +1,11 @@
 """Questions are cut out of texts exactly, and ranks are counted from one."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from bench import corpus
+from bench import corpus, quality
 from bench.quality import ask, compared, first_rank, first_sentence, scores_of, summary, without_docstring
 from hintcell import Document
 from hintcell_worker import bm25, words
@@ -90,3 +92,23 @@ def test_ranks_start_at_one_and_a_missing_target_is_last() -> None:
     assert first_rank([5, 3, 4], frozenset({7}), 9) == 9
     assert summary([1, 10, 11, 2]) == (0.25, 0.75, pytest.approx((1 + 0.1 + 1 / 11 + 0.5) / 4), 6.0)
     assert compared([1, 5, 3], [2, 4, 3]) == (1, 1, 1)
+
+
+def test_functions_below_a_folder_can_be_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The peers are an extra that tests do without.
+    own = quality._own_ranks
+    monkeypatch.setattr(quality, "ranks_of", own)
+    (tmp_path / "a.py").write_text('def f():\n    """Reads a file of settings."""\n\n\ndef g():\n    pass\n')
+    assert quality.main(["--root", str(tmp_path)]) == 0
+    assert "1 questions of 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("source", ["def f():\n    pass\n", "x = 1\n"])
+def test_a_folder_without_questions_is_said_in_one_line(
+    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").write_text(source)
+    assert quality.main(["--root", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

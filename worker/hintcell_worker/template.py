@@ -62,8 +62,10 @@ def main() -> int:
 
 def _warm_up() -> None:
     """Load and build everything that ranking uses, on a text of our own, and move it out of the collector's sight."""
+    # The last code point has the tables of all of Unicode made.
     sample = (
-        '{"snapshot_id":"s","query":"warmUp Ü","documents":[{"id":"a","text":"warmUp"},{"id":"b","text":"Übung2x"}]}'
+        '{"snapshot_id":"s","query":"warmUp Ü","documents":[{"id":"a","text":"warmUp"},'
+        f'{{"id":"b","text":"Übung2x{chr(sys.maxunicode)}"}}]}}'
     )
     for identifier_hints in (False, True):
         conversation = Conversation(Options(session=True, limit=1, identifier_hints=identifier_hints))

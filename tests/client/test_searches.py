@@ -106,8 +106,13 @@ def test_a_permission_change_ends_a_search_and_another_works_at_once(
     assert results.next_cursor is not None
     for _ in range(2):  # It is told as often as it is asked.
         assert _reason(_reading_on(searches, principal, results)) == "permission_changed"
-    assert _reason(lambda: searches.text_of(principal, results.session, results.hits[0].id)) == "permission_changed"
     assert searches.search(principal, QUERY).total == len(_DOCUMENTS)
+
+
+def test_a_permission_change_ends_the_giving_of_texts(client: Client, searches: Searches, principal: str) -> None:
+    results = searches.search(principal, QUERY)
+    client.permission_changed(principal=principal)
+    assert _reason(lambda: searches.text_of(principal, results.session, results.hits[0].id)) == "permission_changed"
 
 
 def _reading_on(searches: Searches, principal: str, results: Results) -> Callable[[], Results]:
@@ -171,6 +176,13 @@ def test_one_search_more_than_allowed_closes_the_longest_unused(client: Client, 
         for kept in (first, third):
             _reading_on(searches, principal, kept)()
         _reading_on(searches, f"{principal} 2", other)()
+
+
+def test_as_many_searches_as_allowed_are_kept(client: Client, principal: str) -> None:
+    with Searches(client, _everything, max_sessions=6) as searches:
+        opened = [searches.search(principal, QUERY, limit=5) for _ in range(6)]
+        for results in opened:
+            _reading_on(searches, principal, results)()
 
 
 def test_what_the_catalog_says_is_told(client: Client, principal: str) -> None:

@@ -19,6 +19,7 @@ from hintcell.catalog.files import SourceFile, TooLargeError, read_file
 
 IGNORE_FILE: Final = ".gitignore"
 _GIT: Final = ".git"
+_EVERY_FOLDER: Final = re.compile(r"(?<=.)(?:/\*\*)+/\s*$")
 # The group of the library's expressions for the slash after a folder's name.
 _FOLDER: Final = "ps_d"
 
@@ -123,6 +124,8 @@ def _patterns(file: Path) -> list[_Pattern]:
         return []
     patterns: list[_Pattern] = []
     for line in os.fsdecode(content.removeprefix(b"\xef\xbb\xbf")).split("\n"):
+        # For the library `a/**/` is `a/`; for git it is every folder below.
+        line = _EVERY_FOLDER.sub("/**/*/", line)
         try:
             regex, ignores = GitIgnoreSpecPattern.pattern_to_regex(line)
         except GitIgnorePatternError:  # git passes over what it cannot read as well

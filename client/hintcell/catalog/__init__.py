@@ -7,6 +7,7 @@ reads, writes nothing and logs nothing.
 from hintcell.catalog.build import Progress, build_from_directory, build_from_packages
 from hintcell.catalog.cache import Cache
 from hintcell.catalog.model import Catalog, CatalogError, FolderSize, Location, Reason, TooMuchError
+from hintcell.catalog.walk import MayRead
 
 __all__ = [
     "Cache",
@@ -14,6 +15,7 @@ __all__ = [
     "CatalogError",
     "FolderSize",
     "Location",
+    "MayRead",
     "Progress",
     "Reason",
     "TooMuchError",

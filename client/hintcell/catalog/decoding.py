@@ -10,8 +10,8 @@ from typing import Final
 
 from hintcell.catalog.languages import PYTHON
 
-# These take time that grows with the square of the length.
-_SLOW: Final = frozenset({"idna", "punycode"})
+# Takes time that grows with the square of the length: for a large file, half an hour.
+_SLOW: Final = "punycode"
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -26,9 +26,9 @@ def text_of(source: bytes, language: str | None) -> str:
 
 
 def _declared(source: bytes) -> str | None:
-    """The encoding that Python source declares (PEP 263), unless it is unknown or UTF-8."""
+    """The encoding that Python source declares (PEP 263), unless it cannot be used or is UTF-8."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     except SyntaxError:
         return None
-    return None if encoding in _SLOW or encoding.startswith("utf-8") else encoding
+    return None if encoding == _SLOW or encoding.startswith("utf-8") else encoding

@@ -12,7 +12,7 @@ _GIT_S: Final = 10.0
 # Nothing of the work tree's own configuration is started; files that only this user ignores count as untracked.
 _OPTIONS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.excludesFile=/dev/null")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_UNTRACKED: Final = "?? "
+_NOT_TRACKED: Final = ("?? ", "!! ")
 _STATE_LENGTH: Final = 3
 
 # `git:`, a commit of SHA-256, `+dirty`, and the digest.
@@ -25,13 +25,13 @@ def origin_of(root: str, names: Sequence[str]) -> str:
     Args:
         root: the folder that was read.
         names: of the files that were read, relative to `root`, sorted. Dirty is a work tree of which a tracked file
-            below `root` was changed, or an untracked one was read.
+            below `root` was changed, or one that is not tracked was read.
     """
     told = _git(root, "rev-parse", "--show-prefix", "HEAD")
     if told is None:
         return "files"
     prefix, _, commit = told.rstrip("\n").rpartition("\n")
-    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--", ".")
+    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignored", "--", ".")
     if status is None or not _COMMIT.fullmatch(commit):
         return "files"
     return f"git:{commit}{'+dirty' if _is_dirty(status, prefix, names) else ''}"
@@ -42,9 +42,12 @@ def _is_dirty(status: str, prefix: str, names: Sequence[str]) -> bool:
     for entry in entries:
         if not entry:
             continue
-        if not entry.startswith(_UNTRACKED):
+        if not entry.startswith(_NOT_TRACKED):
             return True
-        name = entry[_STATE_LENGTH:].removeprefix(prefix)
+        name = entry[_STATE_LENGTH:]
+        if prefix.startswith(name):  # all of what was read, or a folder that it is in
+            return True
+        name = name.removeprefix(prefix)
         at = bisect_left(names, name)
         if at < len(names) and (names[at] == name or (name.endswith("/") and names[at].startswith(name))):
             return True

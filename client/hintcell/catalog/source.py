@@ -6,7 +6,8 @@ Where the source cannot be parsed, the functions around are found all the same.
 A query says what a language's functions are, by the names of its captures: `@function` and `@container` (a class,
 a module and the like) with the `@name` of each; `@receiver`, the type that a method outside of it belongs to;
 `@wrapper`, what stands around a function (the `@wrapped`) and belongs to it; `@above`, what does on the lines before
-it, such as comments; and `@line`, the node that an id's line is taken from, by default the name.
+it, such as comments; and `@line`, the node that an id's line is taken from, by default the name. A `@macro` is a
+function if it has more than one line: headers have thousands of the others.
 """
 
 import re
@@ -89,6 +90,11 @@ def functions_of(text: str, language: str) -> list[Part]:
             after = lines[last][node.end_point.column :] if node.end_point.row == last else b""
             if not lines[first][: node.start_point.column].strip() and not after.strip():
                 above[last] = min(first, above.get(last, first))
+        if "macro" in captures:
+            [node] = captures["macro"]
+            if _last_row(node) == node.start_point.row:
+                continue
+            captures["function"] = [node]
         if "name" in captures:
             spans.append(_span(captures, language))
     spans.sort(key=attrgetter("start", "minus_end", "is_function"))

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hintcell.catalog import ignoring
@@ -53,6 +53,9 @@ _files = st.builds(lambda folder, name: folder + name, _folders, st.sampled_from
     exclude=_patterns,
     inner=st.sampled_from(["", "a", "a/b"]),
 )
+@example(files={"a/x.py", "a/c.py"}, ignores={"": "*.py\n", "a/": "!x.py\n"}, exclude="", inner="a")
+@example(files={"a/b/x.py", "a/c.py"}, ignores={"": "a/**/\n"}, exclude="", inner="")
+@example(files={"a/b/x.py", "a/c.py"}, ignores={"": "!c.py"}, exclude="*.py\n", inner="a/b")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_left_is_what_git_leaves(
     tmp_path_factory: pytest.TempPathFactory, files: set[str], ignores: dict[str, str], exclude: str, inner: str

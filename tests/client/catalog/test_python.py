@@ -56,6 +56,11 @@ def test_an_encoding_that_cannot_be_used_is_taken_as_utf8(line_before: bytes, en
     assert [function.text for function in functions_of(source)] == ["def f(): return 'grö\ufffde'"]
 
 
+def test_an_encoding_that_takes_for_ever_is_not_used() -> None:
+    # In Punycode, what is before the last hyphen stays as it is, and the hyphen goes.
+    assert functions_of(b"# coding: punycode\ndef f(): pass  # -") == [Part(2, "f", "def f(): pass  # -")]
+
+
 @pytest.mark.parametrize("source", ["(" * 100_000, "-" * 100_000 + "1", "a" + ".a" * 100_000, "a" + "()" * 100_000])
 def test_nesting_of_any_depth_ends_nothing(source: str) -> None:
     try:

@@ -79,6 +79,17 @@ def test_a_file_that_only_this_user_ignores_makes_it_dirty(
     assert _origin(work_tree).endswith("+dirty")
 
 
+def test_files_that_git_ignores_make_it_dirty_where_they_are_read(work_tree: Path) -> None:
+    (work_tree / ".gitignore").write_text("out\n")
+    _git(work_tree, "add", ".gitignore")
+    _git(work_tree, "commit", "--quiet", "-m", "ignore")
+    (work_tree / "out/inner").mkdir(parents=True)
+    (work_tree / "out/inner/c.py").write_text(_GOOD)
+    assert not _origin(work_tree).endswith("+dirty")
+    assert _origin(work_tree / "out").endswith("+dirty")
+    assert _origin(work_tree / "out/inner").endswith("+dirty")
+
+
 def test_under_a_policy_a_commit_of_hidden_files_leaves_no_trace(work_tree: Path) -> None:
     def may_read(path: str) -> bool:
         return path == "a.py"
@@ -111,7 +122,9 @@ def _fake_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.parametrize("script", ["exec sleep 60", "exit 3", "echo nonsense", "printf '\\377\\n\\n'"])
+@pytest.mark.parametrize(
+    "script", ["exec sleep 60", "exit 3", "echo nonsense", f"printf '\\n{'0' * 40}\\n'; exit 3", "printf '\\377\\n\\n'"]
+)
 def test_a_git_that_hangs_or_fails_is_done_without(
     work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
@@ -135,7 +148,7 @@ def test_nothing_that_a_work_tree_configures_is_started_and_nothing_is_written(w
     monitor.write_text(f"#!/bin/sh\ntouch {witness}\n")
     monitor.chmod(0o755)
     _git(work_tree, "config", "core.fsmonitor", str(monitor))
-    os.utime(work_tree / "a.py")  # git would like to note that it has looked at the file
+    os.utime(work_tree / "a.py", (1e9, 1e9))  # git would like to note that it has looked at the file
     index = (work_tree / ".git/index").read_bytes()
     assert _origin(work_tree).startswith("git:")
     assert not witness.exists()

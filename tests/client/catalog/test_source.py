@@ -122,6 +122,7 @@ _SOURCES = {
         char **dup2(void) { return 0; }
         #define MAX(a, b) \\
             ((a) > (b) ? (a) : (b))
+        #define MIN(a, b) 1
         #ifdef X
         int x(void) { return 1; }
         #else
@@ -293,11 +294,11 @@ _EXPECTED: dict[str, list[tuple[str, ...]]] = {
         ("9 dup", "char *dup(const char *s) { return 0; }"),
         ("10 dup2", "char **dup2(void) { return 0; }"),
         ("11 MAX", "#define MAX(a, b) \\", "((a) > (b) ? (a) : (b))"),
-        ("14 x", "int x(void) { return 1; }"),
-        ("16 x", "int x(void) { return 2; }"),
-        ("19 pointer", "void (*pointer(int a))(int) { return 0; }"),
-        ("20 old", "int old(a) int a; { return 1; }"),
-        ("21 exported", "EXPORT(int) exported(int a) { return 1; }"),
+        ("15 x", "int x(void) { return 1; }"),
+        ("17 x", "int x(void) { return 2; }"),
+        ("20 pointer", "void (*pointer(int a))(int) { return 0; }"),
+        ("21 old", "int old(a) int a; { return 1; }"),
+        ("22 exported", "EXPORT(int) exported(int a) { return 1; }"),
     ],
     "cpp": [
         ("5 a.b.V.V", "V() : x(1) {}"),

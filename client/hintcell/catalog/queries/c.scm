@@ -8,6 +8,6 @@
     (pointer_declarator declarator: (pointer_declarator declarator: (function_declarator declarator: (identifier) @name)))
   ]) @function
 
-(preproc_function_def name: (identifier) @name) @function
+(preproc_function_def name: (identifier) @name) @macro
 
 (comment) @above

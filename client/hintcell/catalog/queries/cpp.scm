@@ -10,7 +10,7 @@
     (pointer_declarator declarator: (reference_declarator (function_declarator declarator: (_) @name)))
   ]) @function
 
-(preproc_function_def name: (identifier) @name) @function
+(preproc_function_def name: (identifier) @name) @macro
 
 [
   (class_specifier name: (_) @name body: (_))

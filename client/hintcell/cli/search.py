@@ -1,4 +1,4 @@
-"""`hintcell search`: a catalog of Python functions, one session over it, and its pages printed.
+"""`hintcell search`: a catalog of functions and texts, one session over it, and its pages printed.
 
 Covers the command line and the order of things: the grant first, then what may be read. Does not cover what is
 printed (`report`) or what a catalog holds (`hintcell.catalog`).
@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from msgspec import structs
 
-from hintcell.catalog import Catalog, CatalogError, build_from_directory, build_from_packages
+from hintcell.catalog import Catalog, TooMuchError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
 from hintcell.cli.group import FailureError
 from hintcell.cli.output import console
@@ -76,18 +76,25 @@ def _limit(name: str, kind: Kind, what: str) -> Callable[[_Decorated], _Decorate
     type=click.Path(exists=True, file_okay=False),
     default=".",
     show_default="the current directory",
-    help="Search the Python files below this folder.",
+    help="Search the files below this folder.",
+)
+@click.option(
+    "--glob",
+    "globs",
+    multiple=True,
+    metavar="PATTERN",
+    help="Search only files that match, such as 'src/**' or '*.go'; '!' in front excludes. May be repeated.",
 )
 @click.option(
     "--package",
     "packages",
     multiple=True,
     metavar="NAME",
-    help="Search an installed package instead, or a part of one such as scipy.stats. May be repeated.",
+    help="Search the Python functions of an installed package, or a part such as scipy.stats. May be repeated.",
 )
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
-@click.option("--fit", is_flag=True, help="If there are too many functions, take as many as fit, files in turn.")
-@_limit("--max-documents", COUNT, f"Functions that a snapshot may hold. [default: {_USUAL.max_documents}]")
+@click.option("--fit", is_flag=True, help="If there is too much, take as much as fits, files in turn.")
+@_limit("--max-documents", COUNT, f"Functions or texts that a snapshot may hold. [default: {_USUAL.max_documents}]")
 @_limit("--max-text-bytes", SIZE, "Text of all of them together. [default: 2MiB]")
 @_limit("--max-request-bytes", SIZE, "All of it encoded as JSON. [default: 16MiB]")
 @click.option(
@@ -115,6 +122,7 @@ def command(
     query: str,
     *,
     root: str,
+    globs: tuple[str, ...],
     packages: tuple[str, ...],
     tests: bool | None,
     fit: bool,
@@ -128,10 +136,11 @@ def command(
     directory: str | None,
     principal: str,
 ) -> None:
-    """Rank Python functions for QUERY, the best first.
+    """Rank functions and texts for QUERY, the best first.
 
-    The functions of a folder or of installed packages are one snapshot, of at most 4,096 functions with 2 MiB of
-    text unless you raise the limits. A process of its own ranks them, and ends with this command.
+    Those below a folder (functions of a dozen languages, sections of texts, whole small files) or the functions of
+    installed packages are one snapshot, of at most 4,096 with 2 MiB of text unless you raise the limits. A process of
+    its own ranks them, and ends with this command.
     """
     limits = Limits(
         max_documents or _USUAL.max_documents,
@@ -144,14 +153,18 @@ def command(
         raise click.UsageError(f"--{error}") from None
     if packages and context.get_parameter_source("root") is not ParameterSource.DEFAULT:
         raise click.UsageError("--root and --package exclude each other: search a folder or packages")
+    if packages and globs:
+        raise click.UsageError("--glob and --package exclude each other: name parts of packages, as in scipy.stats")
     report: Report = JsonReport() if as_json else TableReport(console(), limit=limit)
     with Activity() as activity:
         activity.says("Starting a manager" if directory is None else "Looking for the manager")
         with Client(directory) as client:
             grant = client.grant(principal, _labels(root, packages))
-            activity.says("Reading functions")
-            catalog = _catalog(root, packages, limits, tests=tests, fit=fit, split=identifier_hints, activity=activity)
-            activity.says(f"Ranking {len(catalog.documents):,} functions")
+            activity.says("Reading files")
+            catalog = _catalog(
+                root, globs, packages, limits, tests=tests, fit=fit, split=identifier_hints, activity=activity
+            )
+            activity.says(f"Ranking {len(catalog.documents):,} {'functions' if packages else 'functions and texts'}")
             with client.open(
                 grant,
                 snapshot_id=catalog.snapshot_id,
@@ -178,6 +191,7 @@ def _labels(root: str, packages: tuple[str, ...]) -> list[str]:
 
 def _catalog(
     root: str,
+    globs: tuple[str, ...],
     packages: tuple[str, ...],
     limits: Limits,
     *,
@@ -195,11 +209,28 @@ def _catalog(
                 packages, limits=limits, fit=fit, include_tests=bool(tests), progress=activity.files_done
             )
         return build_from_directory(
-            root, limits=limits, fit=fit, include_tests=tests is not False, progress=activity.files_done
+            root, limits=limits, fit=fit, include_tests=tests is not False, globs=globs, progress=activity.files_done
         )
-    except CatalogError as error:
-        if not (message := str(error)).endswith("take only what fits"):
-            raise
+    except TooMuchError as error:
         has_tests = tests or (tests is None and not packages)
-        tests_out = ", leave tests out (--no-tests)" if has_tests else ""
-        raise FailureError(f"{message} (--fit){tests_out}, or raise the limits (--max-documents and others)") from error
+        raise FailureError(_ways_out(error, has_tests=has_tests, in_packages=bool(packages))) from error
+
+
+def _ways_out(error: TooMuchError, *, has_tests: bool, in_packages: bool) -> str:
+    """What is too much, and the options that help."""
+    if in_packages:
+        ways = ["name fewer packages, or parts of them such as 'scipy.stats'"]
+    else:
+        folders = "".join(
+            f" --glob '{folder.path}/**' ({folder.documents:,} with {folder.text_bytes:,} bytes)"
+            for folder in error.folders
+        )
+        ways = [f"narrow it ({folders.strip() or '--glob PATTERN'})"]
+    if error.raised:
+        options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in error.raised.items())
+        ways.append(f"raise the limits ({options})")
+    if not in_packages:
+        ways.append("search one folder at a time (--root)")
+    if has_tests:
+        ways.append("leave tests out (--no-tests)")
+    return f"too much for one snapshot: {error.excess}; {', '.join(ways)}, or take only what fits (--fit)"

@@ -1,0 +1,170 @@
+"""Where policies come from: the interface, and a file that is watched.
+
+A source tells that something may have changed and reads what there is now; what follows is the business of `watch`.
+Another source (a directory service, a database) is a class with these two methods.
+"""
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from hintcell.policy.decode import decode_policy
+from hintcell.policy.model import Policy, PolicyError
+
+MAX_FILE_BYTES: Final = 1024 * 1024
+
+# A file that is written in place is read only when nobody has written to it for so long: half of it can be valid, and
+# allow more than the whole. An editor needs some milliseconds from the first byte to the last.
+_SETTLED_S: Final = 0.1
+# A file that is written all the time is no policy.
+_SETTLE_DEADLINE_S: Final = 2.0
+# How often the file is looked at whatever the kernel tells: it tells nothing of a folder on the way that was replaced,
+# or of a file on another host.
+_LOOK_S: Final = 0.3
+# Events that come one upon the other are one change.
+_STEP_S: Final = 0.01
+_DEBOUNCE_S: Final = 0.05
+
+
+class PolicySource(Protocol):
+    """Where policies are read from. Both methods may be called from several threads."""
+
+    def read(self) -> Policy:
+        """The policy as it is now.
+
+        Raises:
+            PolicyError: there is none, or it has no meaning.
+        """
+        ...
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """Yield whenever the policy may have changed since the last time, until `stop` is set.
+
+        The first time is soon after it is called, so that no change between a read before and the start is missed.
+        """
+        ...
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """The policy in a TOML file, as it is now.
+
+    While the file is being written, it waits for the writing to end.
+
+    Raises:
+        PolicyError: there is no such file, it cannot be read, or it is no policy.
+    """
+    name = os.fspath(path)
+    try:
+        return decode_policy(_settled(name))
+    except PolicyError as error:
+        raise PolicyError(f"the policy {name!r}: {error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise PolicyError(f"the policy {name!r} cannot be read ({reason}): check its path and permissions") from error
+
+
+class FilePolicySource:
+    """A policy in a TOML file that may be edited, replaced, swapped by a link, removed and put back."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._failed = False
+
+    def read(self) -> Policy:
+        """See `load_policy`."""
+        try:
+            policy = load_policy(self._path)
+        except PolicyError as error:
+            # What the machine refuses now it may give later, without a sign at the file.
+            self._failed = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError)
+            raise
+        self._failed = False
+        return policy
+
+    def changes(self, stop: threading.Event) -> Generator[None]:
+        """Yield when the file that the path leads to is another one, or was written to; see `PolicySource`."""
+        seen: object = ()
+        for _ in self._looks(stop):
+            now = _identity(self._path)
+            if now != seen or self._failed:
+                seen = now
+                yield
+
+    def _looks(self, stop: threading.Event) -> Generator[None]:
+        """Yield when the kernel tells of something in the folder, and every `_LOOK_S` anyway."""
+        import watchfiles  # Loads anyio, which a search does not need.
+
+        while not stop.is_set():
+            folder = self._path.parent
+            watched = _identity(folder, replaced_only=True)
+            try:
+                for _ in watchfiles.watch(
+                    folder,
+                    watch_filter=None,
+                    debounce=round(_DEBOUNCE_S * 1000),
+                    step=round(_STEP_S * 1000),
+                    rust_timeout=round(_LOOK_S * 1000),
+                    yield_on_timeout=True,
+                    stop_event=stop,
+                    recursive=False,
+                ):
+                    yield
+                    if _identity(folder, replaced_only=True) != watched:
+                        break
+            except (OSError, RuntimeError):  # There is no such folder now, or no watch is left: looking has to do.
+                stop.wait(_LOOK_S)
+                yield
+
+
+def _identity(path: Path, *, replaced_only: bool = False) -> object:
+    """What differs when another file is at this path, or it was written to; the error's number if there is none."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return error.errno
+    place = (status.st_dev, status.st_ino)
+    return place if replaced_only else (*place, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _settled(path: str) -> bytes:
+    """The bytes of the file, which nobody has written to for a moment.
+
+    Raises:
+        OSError: it cannot be read.
+        PolicyError: it is too large, not a file, or does not come to rest.
+    """
+    until = time.monotonic() + _SETTLE_DEADLINE_S
+    last: object = None
+    while True:
+        text, status = _read(path)
+        if text is not None:
+            version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            # The time of the last look tells it as well, should the file's own clock be another one.
+            if version == last or time.time() - status.st_ctime >= _SETTLED_S:
+                return text
+            last = version
+        if time.monotonic() > until:
+            raise PolicyError("it is being written all the time: write it in one step, by replacing the file")
+        time.sleep(_SETTLED_S)
+
+
+def _read(path: str) -> tuple[bytes | None, os.stat_result]:
+    """All bytes of the file, None if it was written to meanwhile, and what the kernel says of it."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb", buffering=0) as file:
+        before = os.fstat(file.fileno())
+        if not stat.S_ISREG(before.st_mode):
+            raise PolicyError("it is not a file: name the file that holds the policy")
+        text = file.read(MAX_FILE_BYTES + 1) or b""
+        after = os.fstat(file.fileno())
+    if len(text) > MAX_FILE_BYTES:
+        raise PolicyError(f"it has over {MAX_FILE_BYTES:,} bytes: use fewer rules, of whole folders")
+    is_whole = (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+    )
+    return (text if is_whole and len(text) == after.st_size else None), after

@@ -19,9 +19,11 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 
 # A file that is written in place is read only when nobody has written to it for so long: half of it can be valid, and
 # allow more than the whole. An editor needs some milliseconds from the first byte to the last.
-_SETTLED_S: Final = 0.1
+REST_S: Final = 0.2
+# Whoever watches waits for half as long, and so sees every text that a search can have read.
+WATCHING_REST_S: Final = 0.1
 # A file that is written all the time is no policy.
-_SETTLE_DEADLINE_S: Final = 2.0
+_REST_DEADLINE_S: Final = 2.0
 # How often the file is looked at whatever the kernel tells: it tells nothing of a folder on the way that was replaced,
 # or of a file on another host.
 _LOOK_S: Final = 0.3
@@ -49,17 +51,19 @@ class PolicySource(Protocol):
         ...
 
 
-def load_policy(path: str | os.PathLike[str]) -> Policy:
+def load_policy(path: str | os.PathLike[str], *, rest_s: float = REST_S) -> Policy:
     """The policy in a TOML file, as it is now.
 
-    While the file is being written, it waits for the writing to end.
+    Args:
+        path: the file.
+        rest_s: for how long nobody may have written to it; as long as somebody does, this waits.
 
     Raises:
         PolicyError: there is no such file, it cannot be read, or it is no policy.
     """
     name = os.fspath(path)
     try:
-        return decode_policy(_settled(name))
+        return decode_policy(_rested(name, rest_s))
     except PolicyError as error:
         raise PolicyError(f"the policy {name!r}: {error}") from error
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
@@ -68,16 +72,22 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 
 class FilePolicySource:
-    """A policy in a TOML file that may be edited, replaced, swapped by a link, removed and put back."""
+    """A policy in a TOML file that may be edited, replaced, swapped by a link, removed and put back.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Args:
+        path: the file.
+        rest_s: as for `load_policy`; WATCHING_REST_S for `watch`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, rest_s: float = REST_S) -> None:
         self._path = Path(path)
+        self._rest_s = rest_s
         self._failed = False
 
     def read(self) -> Policy:
         """See `load_policy`."""
         try:
-            policy = load_policy(self._path)
+            policy = load_policy(self._path, rest_s=self._rest_s)
         except PolicyError as error:
             # What the machine refuses now it may give later, without a sign at the file.
             self._failed = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError)
@@ -130,26 +140,26 @@ def _identity(path: Path, *, replaced_only: bool = False) -> object:
     return place if replaced_only else (*place, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _settled(path: str) -> bytes:
-    """The bytes of the file, which nobody has written to for a moment.
+def _rested(path: str, rest_s: float) -> bytes:
+    """The bytes of the file, which nobody has written to for so long.
 
     Raises:
         OSError: it cannot be read.
         PolicyError: it is too large, not a file, or does not come to rest.
     """
-    until = time.monotonic() + _SETTLE_DEADLINE_S
+    until = time.monotonic() + _REST_DEADLINE_S
     last: object = None
     while True:
         text, status = _read(path)
         if text is not None:
             version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             # The time of the last look tells it as well, should the file's own clock be another one.
-            if version == last or time.time() - status.st_ctime >= _SETTLED_S:
+            if version == last or time.time() - status.st_ctime >= rest_s:
                 return text
             last = version
         if time.monotonic() > until:
             raise PolicyError("it is being written all the time: write it in one step, by replacing the file")
-        time.sleep(_SETTLED_S)
+        time.sleep(rest_s)
 
 
 def _read(path: str) -> tuple[bytes | None, os.stat_result]:

@@ -99,7 +99,7 @@ class FilePolicySource:
         """Yield when the file that the path leads to is another one, or was written to; see `PolicySource`."""
         seen: object = ()
         for _ in self._looks(stop):
-            now = _identity(self._path)
+            now = _looked_at(self._path)
             if now != seen or self._failed:
                 seen = now
                 yield
@@ -110,7 +110,7 @@ class FilePolicySource:
 
         while not stop.is_set():
             folder = self._path.parent
-            watched = _identity(folder, replaced_only=True)
+            watched = _place(folder)
             try:
                 for _ in watchfiles.watch(
                     folder,
@@ -123,21 +123,28 @@ class FilePolicySource:
                     recursive=False,
                 ):
                     yield
-                    if _identity(folder, replaced_only=True) != watched:
+                    if _place(folder) != watched:
                         break
             except (OSError, RuntimeError):  # There is no such folder now, or no watch is left: looking has to do.
                 stop.wait(_LOOK_S)
                 yield
 
 
-def _identity(path: Path, *, replaced_only: bool = False) -> object:
-    """What differs when another file is at this path, or it was written to; the error's number if there is none."""
+def _looked_at(path: Path) -> object:
+    """The version of the file at this path, or the number of the error if there is none."""
     try:
-        status = path.stat()
+        return _version(path.stat())
     except OSError as error:
         return error.errno
-    place = (status.st_dev, status.st_ino)
-    return place if replaced_only else (*place, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _place(folder: Path) -> object:
+    """Which folder is at this path; None if there is none."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _rested(path: str, rest_s: float) -> bytes:
@@ -151,30 +158,28 @@ def _rested(path: str, rest_s: float) -> bytes:
     last: object = None
     while True:
         text, status = _read(path)
-        if text is not None:
-            version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            # The time of the last look tells it as well, should the file's own clock be another one.
-            if version == last or time.time() - status.st_ctime >= rest_s:
-                return text
-            last = version
+        version = _version(status)
+        # Two equal looks tell it as well, should the file's clock be another one.
+        if time.time() - status.st_ctime >= rest_s or version == last:
+            return text
         if time.monotonic() > until:
             raise PolicyError("it is being written all the time: write it in one step, by replacing the file")
+        last = version
         time.sleep(rest_s)
 
 
-def _read(path: str) -> tuple[bytes | None, os.stat_result]:
-    """All bytes of the file, None if it was written to meanwhile, and what the kernel says of it."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb", buffering=0) as file:
-        before = os.fstat(file.fileno())
-        if not stat.S_ISREG(before.st_mode):
+def _read(path: str) -> tuple[bytes, os.stat_result]:
+    """All bytes of the file, and what the kernel says of it after they were read."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise PolicyError("it is not a file: name the file that holds the policy")
-        text = file.read(MAX_FILE_BYTES + 1) or b""
-        after = os.fstat(file.fileno())
+        text = file.read(MAX_FILE_BYTES + 1)
+        status = os.fstat(file.fileno())
     if len(text) > MAX_FILE_BYTES:
         raise PolicyError(f"it has over {MAX_FILE_BYTES:,} bytes: use fewer rules, of whole folders")
-    is_whole = (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
-        after.st_size,
-        after.st_mtime_ns,
-        after.st_ctime_ns,
-    )
-    return (text if is_whole and len(text) == after.st_size else None), after
+    return text, status
+
+
+def _version(status: os.stat_result) -> object:
+    """What differs when a file was written to, or is another one."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

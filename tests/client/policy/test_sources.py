@@ -180,7 +180,7 @@ def test_what_the_machine_refused_is_read_again_without_a_change(path: Path, mon
     read = sources._read
     refused: list[str] = []
 
-    def refusing(name: str) -> tuple[bytes | None, os.stat_result]:
+    def refusing(name: str) -> tuple[bytes, os.stat_result]:
         if not refused:
             refused.append(name)
             raise OSError(24, "Too many open files")

@@ -20,7 +20,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test faults bench check format clean
+.PHONY: help demo test faults bench docs check format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,7 +37,10 @@ faults: $(DEV) ## 2,000 random faults on real processes, and what they broke; SE
 bench: $(BENCH) ## every figure beside its goal, and bench/results/report.html; at most 15 minutes
 	@$(BIN)/python -m bench
 
-check: $(DEV) ## lint, format, types and the contracts between the packages; no tests
+docs: $(DEV) ## build the documentation into site/; a link that leads nowhere is an error
+	$(BIN)/zensical build --strict
+
+check: $(DEV) docs ## lint, format, types, the contracts between the packages, and the documentation; no tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

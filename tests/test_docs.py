@@ -1,44 +1,158 @@
-"""Every Python example of the README and the documentation runs, on its own, and leaves nothing on standard error."""
+"""Every block of the README and the documentation is what it says: code runs, data is read, and output is as printed.
 
+A block of `sh` runs in a folder with a small project, unless a comment above it says why not; then its `hintcell`
+lines are parsed. A block below the comment `<!-- prints -->` is what the `sh` block before it printed.
+"""
+
+import json
+import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+import click
+import msgspec
 import pytest
 
+from hintcell.cli.group import commands
+from tests.client.searches import serving, short_directory
+
 _ROOT = Path(__file__).parents[1]
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_RUN = "shown, not run: "
+_PRINTS = "prints"
+# Nothing of these runs or is read by hintcell.
+_SHOWN = {"text", "mermaid"}
 # A manager and a template start in two seconds, ten on a machine under load.
 _EXAMPLE_S = 60
 
-_EXAMPLES = [
-    pytest.param(block, id=f"{page.name}-{number}")
-    for page in [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
-    for number, block in enumerate(_BLOCK.findall(page.read_text()), 1)
-]
+
+class Block(NamedTuple):
+    """A fenced block, the comment above it, and the block before it."""
+
+    comment: str
+    language: str
+    text: str
+    before: str
 
 
-def test_there_are_examples() -> None:
-    assert len(_EXAMPLES) >= 2
+def _blocks(page: Path) -> Iterator[Block]:
+    before = ""
+    for comment, language, text in _BLOCK.findall(page.read_text()):
+        yield Block(comment, language, text, before)
+        before = text
 
 
-@pytest.mark.parametrize("example", _EXAMPLES)
-def test_an_example_runs(example: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", example],
-        cwd=tmp_path,
+def _of(*languages: str) -> list[object]:
+    return [
+        pytest.param(block, id=f"{page.name}-{number}")
+        for page in _PAGES
+        for number, block in enumerate(_blocks(page), 1)
+        if block.language in languages
+    ]
+
+
+def _run(command: list[str], folder: Path, runtime: Path | None = None) -> subprocess.CompletedProcess[str]:
+    scripts = str(Path(sys.executable).parent)
+    places = {"PATH": f"{scripts}:{os.environ['PATH']}", "HOME": str(folder), "XDG_RUNTIME_DIR": str(runtime or folder)}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | places,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=_EXAMPLE_S,
         check=False,
     )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project to search."""
+    for name, text in {
+        "src/config.py": 'def read_config(path):\n    """Read the configuration."""\n    return open(path).read()\n',
+        "src/server.go": "package main\n\nfunc serve(port int) error {\n\treturn nil\n}\n",
+        "policy.toml": '[principals.alice]\nallow = ["**"]\n',
+        "docs/guide.md": "# Guide\n\n## Configuration\n\nRead it from a file.\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Iterator[Path]:
+    """A user's runtime directory, where a manager serves."""
+    with short_directory() as folder, serving(folder / "hintcell"):
+        yield folder
+
+
+def test_there_are_blocks_of_each_kind() -> None:
+    assert len(_of("python")) >= 4
+    assert len(_of("sh")) >= 4
+    assert len(_of("json")) >= 2
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for block in _blocks(page):
+        assert block.language in {"python", "sh", "json", "toml", *_SHOWN}, block.text
+        assert not block.comment or block.comment == _PRINTS or block.comment.startswith(_NOT_RUN)
+        assert block.comment != _NOT_RUN.strip()
+    outside = _BLOCK.sub("", page.read_text())
+    assert "```" not in outside
+    assert not re.search(r"^ {4}(hintcell|make|pip|python) ", outside, re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", _of("python"))
+def test_python_runs(block: Block, tmp_path: Path) -> None:
+    done = _run([sys.executable, "-P", "-c", block.text], tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_readmes_first_example_shows_the_end_of_a_session() -> None:
-    (block, *_) = _BLOCK.findall((_ROOT / "README.md").read_text())
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", block], capture_output=True, text=True, timeout=_EXAMPLE_S, check=True
-    )
+@pytest.mark.parametrize("block", _of("sh"))
+def test_a_script_runs(block: Block, project: Path, runtime: Path) -> None:
+    if block.comment.startswith(_NOT_RUN):
+        _parse(block.text)
+    else:
+        done = _run(["bash", "-euo", "pipefail", "-c", block.text], project, runtime)
+        assert done.returncode == 0, done.stderr
+
+
+def _parse(script: str) -> None:
+    """Refuse options and commands that do not exist; what they are given may be anywhere."""
+    for line in script.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["hintcell"]:
+            continue
+        end = next((place for place, word in enumerate(words) if word in {"|", "&", ">"}), len(words))
+        context = click.Context(commands)
+        name, command, rest = commands.resolve_command(context, words[1:end])
+        assert command is not None, name
+        with click.Context(command, info_name=name) as inner:
+            command.make_parser(inner).parse_args(args=list(rest))
+
+
+@pytest.mark.parametrize("block", _of("json"))
+def test_json_is_json(block: Block, project: Path) -> None:
+    json.loads(block.text)
+    if block.comment == _PRINTS:
+        done = _run(["bash", "-euo", "pipefail", "-c", block.before], project)
+        assert done.stdout == block.text
+
+
+@pytest.mark.parametrize("block", _of("toml"))
+def test_toml_is_toml(block: Block) -> None:
+    msgspec.toml.decode(block.text)
+
+
+def test_the_readmes_first_example_shows_the_end_of_a_session(tmp_path: Path) -> None:
+    block = next(block for block in _blocks(_ROOT / "README.md") if block.language == "python")
+    done = _run([sys.executable, "-P", "-c", block.text], tmp_path)
     assert done.stdout == "config.py:1:read_config of 2\npermission_changed\n"

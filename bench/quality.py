@@ -4,7 +4,8 @@ A question's targets are the functions that it is the first sentence of, seldom 
 first of them. hintcell's rankings are made by the worker's own modules in this process. All words of all questions
 are counted at once, and each question takes its columns: the same scores to the last bit, as a test holds.
 
-`python -m bench.quality --root DIR` asks about the Python functions below a folder instead, and prints the table.
+`python -m bench.quality --root DIR --language go` asks about the functions below a folder, and prints the table. In other
+languages than Python, the comment above a function stands for its docstring.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from bench import corpus, goals, rankers, timing
 from bench.results import Figure, Part, Plot, Series, Table
 from hintcell import Document
 from hintcell.catalog import CatalogError, build_from_directory
+from hintcell.catalog.languages import LANGUAGES, PYTHON, suffixes_of
 from hintcell_worker import bm25, words
 from hintcell_worker.interleave import interleave, interleave_baseline_first
 
@@ -34,6 +36,8 @@ _MIN_WORDS: Final = 4
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s")
 # Of its table, in columns: a narrower terminal breaks the lines.
 _TABLE_WIDTH: Final = 120
+# A line of a comment above a function, its marks left out. Neither an attribute nor a directive (`#[…]`, `#define`).
+_COMMENT: Final = re.compile(r"[ \t]*(?:///?|//!|/\*[*!]?|\*/|\*(?!/)|#(?![\[\w]))[ \t]?(.*?)[ \t]*(?:\*/)?[ \t]*")
 _BASELINE: Final = "plain BM25"
 
 Ranks = dict[str, list[int]]
@@ -54,16 +58,17 @@ def measure(effort: float = 1.0) -> Part:
     return of_documents(corpus.corpus().documents, effort)
 
 
-def of_documents(documents: Sequence[Document], effort: float = 1.0) -> Part:
-    """What `measure` measures, on any functions.
+def of_documents(documents: Sequence[Document], effort: float = 1.0, *, language: str = PYTHON) -> Part:
+    """What `measure` measures, on any functions of one language.
 
     Raises:
         NoQuestionsError: none of them has a docstring that asks for anything.
     """
-    texts, questions = ask(documents)
+    texts, questions = ask(documents, language)
     if not questions:
         raise NoQuestionsError(
-            f"none of the {len(texts):,} functions has a docstring whose first sentence has {_MIN_WORDS} words or more"
+            f"none of the {len(texts):,} functions has a docstring (or a comment above it) whose first sentence has "
+            f"{_MIN_WORDS} words or more"
         )
     number = min(len(questions), timing.rounds(_QUESTIONS, effort))
     # Evenly spaced, so that all packages are asked about.
@@ -119,12 +124,12 @@ def of_documents(documents: Sequence[Document], effort: float = 1.0) -> Part:
     )
 
 
-def ask(documents: Sequence[Document]) -> tuple[list[str], list[Question]]:
+def ask(documents: Sequence[Document], language: str = PYTHON) -> tuple[list[str], list[Question]]:
     """All texts without their docstrings, and the questions that these make, in the order of their first targets."""
     texts: list[str] = []
     targets: dict[str, set[int]] = {}
     for place, document in enumerate(documents):
-        stripped, docstring = without_docstring(document.text)
+        stripped, docstring = (without_docstring if language == PYTHON else without_comment)(document.text)
         texts.append(stripped)
         sentence = first_sentence(docstring)
         if len(words.words(sentence)) >= _MIN_WORDS:
@@ -157,6 +162,18 @@ def without_docstring(text: str) -> tuple[str, str]:
     before, after = lines[first][: literal.col_offset], lines[last][literal.end_col_offset :]
     kept = b"".join([*lines[:first], before, after, *lines[last + 1 :]])
     return kept.decode(), docstring
+
+
+def without_comment(text: str) -> tuple[str, str]:
+    """A function's text without the comment that it starts with, and what that says."""
+    lines = text.splitlines(keepends=True)
+    said: list[str] = []
+    for line in lines:
+        comment = _COMMENT.fullmatch(line.rstrip("\r\n"))
+        if comment is None:
+            break
+        said.append(comment[1])
+    return "".join(lines[len(said) :]), "\n".join(said)
 
 
 def first_sentence(docstring: str) -> str:
@@ -243,13 +260,13 @@ def compared(ranks: Sequence[int], baseline: Sequence[int]) -> tuple[int, int, i
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__.partition("\n")[0])
     parser.add_argument("--root", metavar="DIR", required=True, help="the functions of the files below this folder")
-    parser.add_argument("--language", choices=["python"], default="python", help="what they are written in")
+    parser.add_argument("--language", choices=LANGUAGES, default=PYTHON, help="what they are written in")
     parser.add_argument("--effort", type=float, default=1.0, help=f"this share of {_QUESTIONS} questions (default: 1)")
     flags = parser.parse_args(arguments)
     try:
-        part = of_documents(
-            build_from_directory(flags.root, limits=corpus.UNBOUNDED, globs=["*.py"]).documents, flags.effort
-        )
+        globs = [f"*{suffix}" for suffix in suffixes_of(flags.language)]
+        catalog = build_from_directory(flags.root, limits=corpus.UNBOUNDED, globs=globs)
+        part = of_documents(catalog.documents, flags.effort, language=flags.language)
     except (CatalogError, NoQuestionsError) as error:
         print(f"bench.quality: {error}", file=sys.stderr)
         return 2

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from bench import corpus, quality
-from bench.quality import ask, compared, first_rank, first_sentence, scores_of, summary, without_docstring
+from bench.quality import (
+    ask,
+    compared,
+    first_rank,
+    first_sentence,
+    scores_of,
+    summary,
+    without_comment,
+    without_docstring,
+)
 from hintcell import Document
 from hintcell_worker import bm25, words
 
@@ -29,6 +38,26 @@ from hintcell_worker import bm25, words
 def test_a_docstring_is_cut_out_and_nothing_else(text: str, stripped: str | None, docstring: str) -> None:
     expected = text.replace('"""One."""', "", 1) if stripped is None else stripped
     assert without_docstring(text) == (expected, docstring)
+
+
+@pytest.mark.parametrize(
+    ("text", "stripped", "comment"),
+    [
+        ("// One.\n// Two.\nfunc f() {}\n", "func f() {}\n", "One.\nTwo."),
+        ("/** One. */\nint f();", "int f();", "One."),
+        (
+            "    /**\n     * One.\n     *\n     * @param x\n     */\n    int f();",
+            "    int f();",
+            "\nOne.\n\n@param x\n",
+        ),
+        ("/// One.\n#[inline]\nfn f() {}", "#[inline]\nfn f() {}", "One."),
+        ("# One.\ndef f\nend", "def f\nend", "One."),
+        ("#define F(x) \\\n  x", "#define F(x) \\\n  x", ""),
+        ("func f() {} // One.", "func f() {} // One.", ""),
+    ],
+)
+def test_the_comment_above_is_cut_off_and_nothing_else(text: str, stripped: str, comment: str) -> None:
+    assert without_comment(text) == (stripped, comment)
 
 
 def common_prefix(one: str, other: str) -> int:

@@ -68,6 +68,11 @@ _CPP: Final = re.compile(
 )
 
 
+def suffixes_of(language: str) -> list[str]:
+    """How files of a language end, each with its dot."""
+    return [f".{suffix}" for suffix, other in _SUFFIXES.items() if other == language]
+
+
 def language_of(name: str) -> str | None:
     """The language of a file, by its own name (without folders); None if it is not of one of `LANGUAGES`."""
     stem, _, suffix = name.rpartition(".")

@@ -4,8 +4,8 @@ A question's targets are the functions that it is the first sentence of, seldom 
 first of them. hintcell's rankings are made by the worker's own modules in this process. All words of all questions
 are counted at once, and each question takes its columns: the same scores to the last bit, as a test holds.
 
-`python -m bench.quality --root DIR --language go` asks about the functions below a folder, and prints the table. In other
-languages than Python, the comment above a function stands for its docstring.
+`python -m bench.quality --root DIR --language go` asks about the functions below a folder, and prints the table. In
+other languages than Python, the comment above a function stands for its docstring.
 """
 
 import argparse

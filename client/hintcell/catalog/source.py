@@ -134,7 +134,7 @@ class _Source:
         row, last = first.start_point.row, _last_row(_last_part(function))
         # Of Python, no two functions are on one line.
         is_long = [self._language != PYTHON and len(self._lines[at]) > _LONG_LINE_BYTES for at in (row, last)]
-        while not is_long[0] and (above := self._above.get(row - 1)) is not None:
+        while (above := self._above.get(row - 1)) is not None:
             row = above
         start = first.start_byte if is_long[0] else self._starts[row]
         end = function.end_byte if is_long[1] else self._starts[last + 1]

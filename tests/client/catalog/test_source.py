@@ -120,6 +120,7 @@ _SOURCES = {
         {
             return 0; }
         char *dup(const char *s) { return 0; }
+        int global; /* not of what comes next */
         char **dup2(void) { return 0; }
         #define MAX(a, b) \\
             ((a) > (b) ? (a) : (b))
@@ -293,13 +294,13 @@ _EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "c": [
         ("6 parse_it", "/* Doc", "return 0; }"),
         ("9 dup", "char *dup(const char *s) { return 0; }"),
-        ("10 dup2", "char **dup2(void) { return 0; }"),
-        ("11 MAX", "#define MAX(a, b) \\", "((a) > (b) ? (a) : (b))"),
-        ("15 x", "int x(void) { return 1; }"),
-        ("17 x", "int x(void) { return 2; }"),
-        ("20 pointer", "void (*pointer(int a))(int) { return 0; }"),
-        ("21 old", "int old(a) int a; { return 1; }"),
-        ("22 exported", "EXPORT(int) exported(int a) { return 1; }"),
+        ("11 dup2", "char **dup2(void) { return 0; }"),
+        ("12 MAX", "#define MAX(a, b) \\", "((a) > (b) ? (a) : (b))"),
+        ("16 x", "int x(void) { return 1; }"),
+        ("18 x", "int x(void) { return 2; }"),
+        ("21 pointer", "void (*pointer(int a))(int) { return 0; }"),
+        ("22 old", "int old(a) int a; { return 1; }"),
+        ("23 exported", "EXPORT(int) exported(int a) { return 1; }"),
     ],
     "cpp": [
         ("5 a.b.V.V", "V() : x(1) {}"),

@@ -139,3 +139,12 @@ def test_words_that_hash_alike_are_told_apart() -> None:
 def test_hundreds_of_words_are_looked_for_at_once() -> None:
     query = sorted(f"{letter}{number}" for letter in "zaσ東𝐀é" for number in range(300))
     assert _counts(query, " ".join(query[::2])) == [(place + 1) % 2 for place in range(len(query))]
+
+
+@pytest.mark.parametrize("steps", [["é"], ["é", "\u0416"], ["\u4e00", "é"], ["ß", "\U0001f600", chr(sys.maxunicode)]])
+def test_a_table_made_bit_by_bit_is_that_of_all_of_unicode(steps: list[str]) -> None:
+    whole, grown = scan._CodePoints(), scan._CodePoints()
+    whole.take(np.array([sys.maxunicode], dtype=np.uint32))
+    for step in steps:
+        codes = np.arange(ord(step) + 1, dtype=np.uint32)
+        assert np.array_equal(grown.take(codes), whole.take(codes))

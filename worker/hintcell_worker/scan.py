@@ -15,7 +15,6 @@ Only ASCII is read so. Other texts are first brought into that form code point b
 Unicode: gaps as spaces, breaks as spaces too, words in lower case, so that in UTF-8 every byte above 127 is a word's.
 """
 
-import functools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -186,7 +185,7 @@ def _breaks(upper: _Flags, small: _Flags, digit: _Flags) -> _Flags:
 def _normalise(texts: Sequence[str], *, split_identifiers: bool) -> tuple[list[bytes], int]:
     """The texts in UTF-8 with words in lower case, all else as spaces, and the number of breaks put in."""
     codes = np.frombuffer("\0".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    entries = _code_points().take(codes, mode="clip")
+    entries = _code_points.take(codes)
     normal = entries & _CODE
     normal[_ends(texts)[:-1] - 1] = 0  # Between the texts, and nowhere else: a NUL in a text became a space.
     breaks: npt.NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -197,14 +196,36 @@ def _normalise(texts: Sequence[str], *, split_identifiers: bool) -> tuple[list[b
     return normal.tobytes().decode("utf-32-le").encode().split(b"\0"), len(breaks)
 
 
-@functools.cache
-def _code_points() -> npt.NDArray[np.uint32]:
-    """An entry for each code point; the last one stands for all that follow, which are no word's."""
-    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+class _CodePoints:
+    """What is written for each code point: a table of those below a power of two, made when they are first met.
+
+    All of Unicode takes half a second, and most texts need a few thousand code points.
+    """
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._entries: npt.NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
+
+    def take(self, codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """The entry of each of these code points."""
+        highest = int(codes.max(initial=0))
+        if highest >= self._end:
+            self._end = min(1 << highest.bit_length(), sys.maxunicode + 1)
+            self._entries = _entries(self._end)
+        return self._entries.take(codes, mode="clip")
+
+
+_code_points: Final = _CodePoints()
+
+
+def _entries(end: int) -> npt.NDArray[np.uint32]:
+    """An entry for each code point below `end`; the last one stands for all that follow, which are no word's."""
+    everything = "".join(map(chr, range(end)))
     small = words.lower(everything)
     codes = np.frombuffer(small.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     in_word = (category(character)[0] == "L" or category(character) == "Nd" for character in small)
     table = np.where(np.fromiter(in_word, np.bool_, len(small)), codes, _SPACE)
     kinds = {"Lu": _UPPER, "Ll": _SMALL, "Nd": _DIGIT}
     table |= np.fromiter((kinds.get(category(character), 0) for character in everything), np.uint32, len(everything))
-    return table[: np.flatnonzero(table != _SPACE)[-1] + 2].copy()
+    words_end = np.flatnonzero(table != _SPACE)[-1] + 1
+    return np.append(table[:words_end], _SPACE)

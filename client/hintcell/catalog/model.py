@@ -90,6 +90,20 @@ class Location(Struct, frozen=True, gc=False):
     name: str
 
 
+class Location(Struct, frozen=True, gc=False):
+    """Where a document stands.
+
+    Attributes:
+        path: of its file, relative to the root, with `/`; printable and whole, where an id may be cut.
+        line: its first line, from 1.
+        name: the qualified name, or what else the document is called.
+    """
+
+    path: str
+    line: int
+    name: str
+
+
 class Catalog(Struct, frozen=True):
     """One snapshot of documents, within the limits of a request.
 

@@ -97,14 +97,14 @@ class Catalog(Struct, frozen=True):
         snapshot_id: names what was read: a digest of the documents in their order and, of a git work tree, the commit
             and whether it is dirty. At most 128 bytes.
         documents: at least one; ids are unique, and the order is that of the files' paths, then of the lines.
-        left_out: how much is missing, by reason; reasons that did not occur are absent.
+        left_out: how much is missing, by `Reason`; reasons that did not occur are absent.
         text_bytes: UTF-8 bytes of the texts together.
         locations: where each document is from, by its id.
     """
 
     snapshot_id: str
     documents: tuple[Document, ...]
-    left_out: Mapping[Reason, int]
+    left_out: Mapping[str, int]
     text_bytes: int
     locations: Mapping[str, Location] = field(default_factory=dict[str, Location])
 

@@ -13,7 +13,8 @@ function if it has more than one line: headers have thousands of the others.
 import re
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -41,6 +42,10 @@ _MOST_TOKENS: Final = 5_000
 _PUNCTUATION: Final = re.compile(rb"(?:[-;,(){}\[\]<>.:=+*&|!?@$%%^~]\s*+){%d}" % _MOST_TOKENS)
 
 
+# On a longer line there may be thousands of functions, and each would bring the whole line.
+_LONG_LINE_BYTES: Final = 300
+
+
 class TooSlowError(Exception):
     """The source was not parsed in time, or would not be."""
 
@@ -63,45 +68,17 @@ def functions_of(text: str, language: str) -> list[Part]:
 
     A part runs from the first line of what belongs to the function (comments and the like directly above it,
     decorators) to its last line, as in the file, without the last line's break. Of Python, it starts with the first
-    decorator or `def`. Its line (from 1) is that of the function's name.
+    decorator or `def`; of other languages, only the function is taken of a line with more than 300 bytes. Its line
+    (from 1) is that of the function's name.
 
     Raises:
         TooSlowError: parsing takes more than 20 seconds, or would: the source is no source.
     """
-    encoded = text.encode()
-    lines = encoded.splitlines(keepends=True)  # of bytes, at line feeds and returns alone
-    loaded, query = grammar(language)
-    deadline = time.monotonic() + _DEADLINE_S
-    if _PUNCTUATION.search(encoded):
-        raise TooSlowError
-    tree = _parse(Parser(loaded), _BARE_RETURN.sub(b"\n", encoded), deadline)
-    if _has_long_error(tree.root_node):
-        raise TooSlowError
-    # It has no bound of its own: with a callback for progress, `matches` ends the process (py-tree-sitter 0.26.1).
-    matches = QueryCursor(query).matches(tree.root_node)
-    spans: list[_Span] = []
-    wrappers: dict[int, Node] = {}  # by the ids of what they are around
-    above: dict[int, int] = {}  # the first row of what ends in a row
-    for _, captures in matches:
-        for node in captures.get("wrapped", ()):
-            wrappers[node.id] = captures["wrapper"][0]
-        for node in captures.get("above", ()):
-            first, last = node.start_point.row, _last_row(node)
-            after = lines[last][node.end_point.column :] if node.end_point.row == last else b""
-            if not lines[first][: node.start_point.column].strip() and not after.strip():
-                above[last] = min(first, above.get(last, first))
-        if "macro" in captures:
-            [node] = captures["macro"]
-            if _last_row(node) == node.start_point.row:
-                continue
-            captures["function"] = [node]
-        if "name" in captures:
-            spans.append(_span(captures, language))
-    spans.sort(key=attrgetter("start", "minus_end", "is_function"))
+    source = _Source(text.encode(), language)
     parts: list[Part] = []
     containers: list[_Span] = []
     taken_to = 0
-    for span in spans:
+    for span in source.spans():
         if span.start < taken_to:
             continue
         while containers and containers[-1].end <= span.start:
@@ -110,14 +87,71 @@ def functions_of(text: str, language: str) -> list[Part]:
             containers.append(span)
             continue
         taken_to = span.end
-        first = _first_row(span.node, wrappers, above)
-        body = b"".join(lines[first : _last_row(_last_part(span.node)) + 1]).decode().rstrip("\r\n")
-        parts.append(Part(span.line, ".".join([*(container.name for container in containers), span.name]), body))
+        name = ".".join([*(container.name for container in containers), span.name])
+        parts.append(Part(span.line, name, source.text_of(span.node)))
     parts.sort()
     return parts
 
 
-def _parse(parser: Parser, source: bytes, deadline: float) -> Tree:
+class _Source:
+    """A file's bytes, where its lines are, and what stands around and above its functions."""
+
+    def __init__(self, encoded: bytes, language: str) -> None:
+        self._encoded = encoded
+        self._language = language
+        self._lines = encoded.splitlines(keepends=True)  # of bytes, at line feeds and returns alone
+        self._starts = [0, *accumulate(map(len, self._lines))]
+        self._wrappers: dict[int, Node] = {}  # by the ids of what they are around
+        self._above: dict[int, int] = {}  # the first row of what ends in a row
+
+    def spans(self) -> list[_Span]:
+        """Functions and containers in the order in which they start, and what is within another after it."""
+        if _PUNCTUATION.search(self._encoded):
+            raise TooSlowError
+        loaded, query = grammar(self._language)
+        tree = _parse(Parser(loaded), _BARE_RETURN.sub(b"\n", self._encoded))
+        if _has_long_error(tree.root_node):
+            raise TooSlowError
+        spans: list[_Span] = []
+        # It has no bound of its own: with a callback for progress, `matches` ends the process (py-tree-sitter 0.26.1).
+        for _, captures in QueryCursor(query).matches(tree.root_node):
+            for node in captures.get("wrapped", ()):
+                self._wrappers[node.id] = captures["wrapper"][0]
+            for node in captures.get("above", ()):
+                self._add_above(node)
+            for node in captures.get("macro", ()):
+                if _last_row(node) > node.start_point.row:
+                    captures["function"] = [node]
+            spans += [_span(captures, kind, self._language) for kind in ("function", "container") if kind in captures]
+        spans.sort(key=attrgetter("start", "minus_end", "is_function"))
+        return spans
+
+    def text_of(self, function: Node) -> str:
+        """The lines of a function, with what belongs to it."""
+        first = function
+        while (wrapper := self._wrappers.get(first.id)) is not None:
+            first = wrapper
+        row, last = first.start_point.row, _last_row(_last_part(function))
+        # Of Python, no two functions are on one line.
+        is_long = [self._language != PYTHON and len(self._lines[at]) > _LONG_LINE_BYTES for at in (row, last)]
+        while (above := self._above.get(row - 1)) is not None:
+            row = above
+        start = first.start_byte if is_long[0] else self._starts[row]
+        end = function.end_byte if is_long[1] else self._starts[last + 1]
+        return self._encoded[start:end].decode().rstrip("\r\n")
+
+    def _add_above(self, node: Node) -> None:
+        """Note what is on lines of its own."""
+        first, last = node.start_point.row, _last_row(node)
+        before = self._lines[first][: node.start_point.column]
+        after = self._lines[last][node.end_point.column :] if node.end_point.row == last else b""
+        if not before.strip() and not after.strip():
+            self._above[last] = min(first, self._above.get(last, first))
+
+
+def _parse(parser: Parser, source: bytes) -> Tree:
+    deadline = time.monotonic() + _DEADLINE_S
+
     def read(offset: int, _point: object) -> bytes:
         return source[offset:] if offset else source
 
@@ -139,13 +173,11 @@ def _has_long_error(root: Node) -> bool:
     return False
 
 
-def _span(captures: dict[str, list[Node]], language: str) -> _Span:
-    is_function = "function" in captures
-    [node] = captures["function" if is_function else "container"][:1]
-    name_node = captures["name"][0]
+def _span(captures: Mapping[str, Sequence[Node]], kind: str, language: str) -> _Span:
+    node, name_node = captures[kind][0], captures["name"][0]
     name = ".".join(_name(part, language) for part in [*captures.get("receiver", ())[:1], name_node])
     line = captures.get("line", [name_node])[0].start_point.row + 1
-    return _Span(node.start_byte, -node.end_byte, is_function, name, line, node)
+    return _Span(node.start_byte, -node.end_byte, kind == "function", name, line, node)
 
 
 def _name(node: Node, language: str) -> str:
@@ -159,15 +191,6 @@ def _name(node: Node, language: str) -> str:
         while name != (name := _TEMPLATE_ARGUMENTS.sub("", name)):
             pass
     return plain_name(name)
-
-
-def _first_row(node: Node, wrappers: Mapping[int, Node], above: Mapping[int, int]) -> int:
-    while (wrapper := wrappers.get(node.id)) is not None:
-        node = wrapper
-    row = node.start_point.row
-    while (first := above.get(row - 1)) is not None:
-        row = first
-    return row
 
 
 def _last_part(node: Node) -> Node:

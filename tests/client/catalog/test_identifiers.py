@@ -5,7 +5,7 @@ import os
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hintcell.catalog.identifiers import identifier, printable
+from hintcell.catalog.identifiers import identifier, plain_name, printable
 
 _folder_names = st.binary(min_size=1, max_size=60).map(lambda name: name.replace(b"/", b"-").replace(b"\0", b"-"))
 _paths = st.lists(_folder_names, min_size=1, max_size=8).map(lambda parts: os.fsdecode(b"/".join(parts)))
@@ -56,3 +56,24 @@ def test_bytes_that_are_not_utf8_and_unprintable_characters_are_escaped_apart() 
     assert printable(os.fsdecode(b"caf\xe9/\xc3\xa9\x1b[2J\n.py")) == r"caf\xe9/é\x1b[2J\n.py"
     assert printable("a\u202eb\u2028.py") == r"a\u202eb\u2028.py"
     assert printable("größe/ソ 1.py") == "größe/ソ 1.py"
+
+
+@given(st.text(max_size=100))
+@example("::")
+@example("")
+def test_a_plain_name_can_be_told_from_the_line_before_it(name: str) -> None:
+    plain = plain_name(name)
+    assert 1 <= len(plain) <= 60
+    assert plain.isprintable()
+    assert ":" not in plain
+    assert plain == plain.strip()
+
+
+def test_plain_names_are_as_in_the_source_but_for_colons_quotes_and_length() -> None:
+    assert plain_name("a::b::c") == "a.b.c"
+    assert plain_name("'quoted: name'") == "quoted name"
+    assert plain_name("#hidden?") == "#hidden?"
+    assert plain_name("two\n  words") == "two words"
+    assert plain_name("x" * 60) == "x" * 60
+    assert plain_name("x" * 61) == "x" * 59 + "…"
+    assert plain_name(" . ") == "_"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hintcell.catalog import source as parsing
 from hintcell.catalog.decoding import text_of
 from hintcell.catalog.languages import LANGUAGES, grammar, language_of, language_of_header
+from hintcell.catalog.model import Part
 from hintcell.catalog.source import TooSlowError, functions_of
 
 _SOURCES = {
@@ -119,6 +120,7 @@ _SOURCES = {
         {
             return 0; }
         char *dup(const char *s) { return 0; }
+        int global; /* not of what comes next */
         char **dup2(void) { return 0; }
         #define MAX(a, b) \\
             ((a) > (b) ? (a) : (b))
@@ -292,13 +294,13 @@ _EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "c": [
         ("6 parse_it", "/* Doc", "return 0; }"),
         ("9 dup", "char *dup(const char *s) { return 0; }"),
-        ("10 dup2", "char **dup2(void) { return 0; }"),
-        ("11 MAX", "#define MAX(a, b) \\", "((a) > (b) ? (a) : (b))"),
-        ("15 x", "int x(void) { return 1; }"),
-        ("17 x", "int x(void) { return 2; }"),
-        ("20 pointer", "void (*pointer(int a))(int) { return 0; }"),
-        ("21 old", "int old(a) int a; { return 1; }"),
-        ("22 exported", "EXPORT(int) exported(int a) { return 1; }"),
+        ("11 dup2", "char **dup2(void) { return 0; }"),
+        ("12 MAX", "#define MAX(a, b) \\", "((a) > (b) ? (a) : (b))"),
+        ("16 x", "int x(void) { return 1; }"),
+        ("18 x", "int x(void) { return 2; }"),
+        ("21 pointer", "void (*pointer(int a))(int) { return 0; }"),
+        ("22 old", "int old(a) int a; { return 1; }"),
+        ("23 exported", "EXPORT(int) exported(int a) { return 1; }"),
     ],
     "cpp": [
         ("5 a.b.V.V", "V() : x(1) {}"),
@@ -400,6 +402,29 @@ def test_what_would_take_a_query_for_ever_is_given_up_and_less_is_not(language: 
         with pytest.raises(TooSlowError):
             functions_of(dedent(_SOURCES[language]) + token * 200_000, language)
         functions_of(dedent(_SOURCES[language]) + token * 1_000, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "function"),
+    [
+        ("c", "", "int f(void) { return 'é'; } "),
+        ("java", "class A { ", "@B int f() { return 1; } "),
+        ("cpp", "namespace a { ", "template <class T> int f() { return 1; } "),
+        ("javascript", "/* one */ ", "const f = () => 1; "),
+    ],
+)
+def test_of_a_long_line_each_function_takes_its_own_part(language: str, before: str, function: str) -> None:
+    source = f"// above\n{before}{function * 2_000}\n"
+    parts = functions_of(source, language)
+    assert len(parts) == 2_000
+    assert all(part.line == 2 for part in parts)
+    assert sum(len(part.text) for part in parts) <= len(source)
+    assert all(part.text in function for part in parts)
+
+
+def test_a_long_line_of_python_stays_whole() -> None:
+    source = f"class A:\n    def f(self): return '{'x' * 5_000}'"
+    assert functions_of(source, "python") == [Part(2, "A.f", source.partition("\n")[2])]
 
 
 def test_a_file_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,8 @@ def _listening(http: str, *, allow_remote: bool) -> socket.socket:
     try:
         return listen(host, int(port))
     except OSError as error:
-        raise FailureError(f"cannot listen on {http}: {error.strerror or error}") from error
+        reason = str(error.strerror or error).partition(" (while ")[0]
+        raise FailureError(f"cannot listen on {http}: {reason}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -80,12 +80,14 @@ class Backend:
         Raises:
             SearchFailed: it cannot be done.
         """
+        line = self._connected()
         try:
-            return self._search(query, globs, limit)
+            return line.search(query, globs, limit)
         except SearchFailed as error:
-            if not _is_of_manager(error):
+            if not line.is_over and not _is_of_manager(error):
                 raise
-        return self._search(query, globs, limit)
+        self._drop(line)
+        return self._connected().search(query, globs, limit)
 
     def read(self, session: str, cursor: str, limit: int) -> Results:
         """The page of an earlier search at one of its cursors.
@@ -96,12 +98,12 @@ class Backend:
         line = self._line
         if line is None:
             raise SearchFailed("unknown_session", "there is no such search: search again")
-        return line.searches.read(self._settings.principal, session, cursor, limit=limit)
+        return line.read(session, cursor, limit)
 
     def close_search(self, session: str) -> bool:
         """End a search; False if there is none of that name."""
         line = self._line
-        return line is not None and line.searches.close_search(self._settings.principal, session)
+        return line is not None and line.close_search(session)
 
     def close(self) -> None:
         """End every search, the watch, and a private manager."""
@@ -110,15 +112,6 @@ class Backend:
             line, self._line = self._line, None
         if line is not None:
             line.close()
-
-    def _search(self, query: str, globs: Sequence[str], limit: int) -> Results:
-        line = self._connected()
-        try:
-            return line.searches.search(self._settings.principal, query, globs=globs, limit=limit)
-        except SearchFailed as error:
-            if _is_of_manager(error):
-                self._drop(line)
-            raise
 
     def _connected(self) -> "_Line":
         with self._lock:
@@ -151,8 +144,9 @@ class _Line:
             HintcellError: there is none, or the policy cannot be watched.
         """
         directory, watcher = settings.directory, settings.watcher
+        self._principal = settings.principal
         self._client = Client(directory, options=settings.options if directory is None else None)
-        self.searches = Searches(
+        self._searches = Searches(
             self._client,
             catalog,
             labels=settings.labels,
@@ -171,18 +165,36 @@ class _Line:
     @property
     def is_over(self) -> bool:
         """Whether the policy is not being watched any more, though there is one."""
-        return self._watch is not None and not self._watch.is_alive
+        return self._watch is not None and self._watch.is_over
+
+    def search(self, query: str, globs: Sequence[str], limit: int) -> Results:
+        """See `Searches`."""
+        return self._watched(self._searches.search(self._principal, query, globs=globs, limit=limit))
+
+    def read(self, session: str, cursor: str, limit: int) -> Results:
+        """See `Searches`."""
+        return self._watched(self._searches.read(self._principal, session, cursor, limit=limit))
+
+    def close_search(self, session: str) -> bool:
+        """See `Searches`."""
+        return self._searches.close_search(self._principal, session)
 
     def close(self) -> None:
         """End the searches, the watch, and a private manager."""
-        self.searches.close()
+        self._searches.close()
         if self._watch is not None:
             self._watch.stop()
         self._client.close()
 
+    def _watched(self, results: Results) -> Results:
+        """The results, unless what may be read is not known any more."""
+        if self.is_over:
+            raise SearchFailed("unavailable", "the policy is not being watched any more: search again")
+        return results
+
     def _end(self) -> None:
         """Serve nothing more, since what may be read is not known any more."""
-        self.searches.close()
+        self._searches.close()
         self._client.close()
 
 
@@ -208,11 +220,12 @@ class _Watch:
         self._end = end
         self._stop = threading.Event()
         self._began = threading.Event()
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hintcell policy watch", daemon=True)
 
     @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+    def is_over(self) -> bool:
+        return self._over.is_set()
 
     def start(self) -> None:
         """Begin, and wait until no change is missed.
@@ -221,7 +234,7 @@ class _Watch:
             ManagerUnavailable: the manager is gone, or too slow.
         """
         self._thread.start()
-        if not self._began.wait(WATCH_DEADLINE_S) or not self.is_alive:
+        if not self._began.wait(WATCH_DEADLINE_S) or self.is_over:
             raise ManagerUnavailable("the policy cannot be watched, so nothing is searched: search again")
 
     def stop(self) -> None:
@@ -234,6 +247,7 @@ class _Watch:
             with contextlib.suppress(HintcellError):  # What it could not end, the end of everything ends.
                 self._watcher(self._own, self._stop, self._began.set)
         finally:
+            self._over.set()
             if not self._stop.is_set():
                 self._end()
             self._began.set()

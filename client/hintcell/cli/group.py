@@ -24,6 +24,7 @@ _COMMANDS: Final[Mapping[str, _Entry]] = {
     "top": _Entry("hintcell.cli.top", "Watch them."),
     "events": _Entry("hintcell.cli.events", "Print what a manager does, as it happens."),
     "revoke": _Entry("hintcell.cli.revoke", "End sessions whose permissions changed."),
+    "watch": _Entry("hintcell.cli.watch", "End sessions as a policy is edited."),
     "keys": _Entry("hintcell.cli.keys", "Make keys for control from elsewhere."),
 }
 

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -25,6 +25,8 @@ from hintcell.cli.group import FailureError
 from hintcell.cli.options import check_principal, chosen_limits, limit_options, login_name
 from hintcell.cli.parameters import COUNT, SECONDS, above_zero
 from hintcell.errors import HintcellError
+from hintcell.policy import LABEL, FilePolicySource, PolicySource
+from hintcell.policy.patterns import PatternError, check_pattern, matcher
 from hintcell.searches import MAX_SESSIONS, CatalogSource, Documents, Snapshot
 from hintcell_manager.protocol import ManagerOptions
 from hintcell_worker.protocol import Limits
@@ -42,6 +44,25 @@ _IDLE_TIMEOUT_S: Final = 900
 
 class _TerminatedError(BaseException):
     """SIGTERM."""
+
+
+def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a path matches one of the globs; without any, each does.
+
+    Raises:
+        PatternError: one of them is none.
+    """
+    for glob in globs:
+        check_pattern(glob)
+    return matcher(globs) if globs else lambda _path: True
+
+
+def _check_globs(_context: click.Context, _parameter: click.Parameter, globs: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        _matcher(globs)
+    except PatternError as error:
+        raise click.BadParameter(str(error)) from error
+    return globs
 
 
 @click.command()
@@ -64,7 +85,14 @@ class _TerminatedError(BaseException):
     "globs",
     multiple=True,
     metavar="PATTERN",
+    callback=_check_globs,
     help="Search only files that match it, such as src/**/*.py. May be repeated.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Search only what this policy lets the principal read, and end searches as it is edited.",
 )
 @click.option("--identifier-hints", is_flag=True, help="Also rank by parts of names such as readConfig.")
 @click.option("--token-budget", metavar="COUNT", callback=above_zero(COUNT, none=False), help="Tokens in an answer.")
@@ -100,6 +128,7 @@ def command(
     root: Path,
     principal: str,
     globs: tuple[str, ...],
+    policy: Path | None,
     identifier_hints: bool,
     token_budget: int | None,
     max_sessions: int,
@@ -121,41 +150,62 @@ def command(
     limits = chosen_limits(max_documents, max_text_bytes, max_request_bytes)
     logging.disable(logging.CRITICAL)  # Libraries log what peers send, and messages of errors.
     try:
-        from hintcell.integrations.mcp import Backend, SearchServer, Settings
+        from hintcell.integrations.mcp import Backend, FollowedPolicy, SearchServer, Settings
     except ImportError as error:
         raise FailureError("this needs a library that is not installed: pip install 'hintcell[mcp]'") from error
     listening = None if http is None else _listening(http, allow_remote=allow_remote)
+    followed = None if policy is None else FollowedPolicy(FilePolicySource(policy))
     settings = Settings(
         principal=principal,
         directory=directory,
+        watcher=None if followed is None else followed.watch,
+        labels=(_label(root),) if followed is None else (_label(root), LABEL),
         options=ManagerOptions(idle_timeout_s=idle_timeout),
         identifier_hints=identifier_hints,
         limits=limits,
         max_sessions=max_sessions,
     )
-    backend = Backend(_folder(root, globs, limits), settings)
+    backend = Backend(_folder(root, globs, limits, followed), settings)
     _serve_to_the_end(
         SearchServer(backend, folder=shown(str(root.resolve())), token_budget=token_budget), backend, listening
     )
 
 
-def _folder(root: Path, own_globs: tuple[str, ...], limits: Limits) -> CatalogSource:
-    """What is below a folder now."""
+def _folder(root: Path, own_globs: tuple[str, ...], limits: Limits, policy: PolicySource | None) -> CatalogSource:
+    """What is below a folder now, as far as it matches the globs and the policy allows it now."""
+    is_wanted = _matcher(own_globs)
 
-    def catalog(_principal: str, globs: Sequence[str]) -> Snapshot:
-        if globs or own_globs:
-            raise CatalogError("globs cannot be searched by yet: leave them out")
-        found = build_from_directory(root, limits=limits)
+    def catalog(principal: str, globs: Sequence[str]) -> Snapshot:
+        try:
+            is_asked_for = _matcher(globs)
+        except PatternError as error:
+            raise CatalogError(f"globs: {error}") from error
+        may_read = None if policy is None else _may_read(policy, principal)
+        found = build_from_directory(
+            root,
+            limits=limits,
+            may_read=lambda path: is_wanted(path) and is_asked_for(path) and (may_read is None or may_read(path)),
+        )
         places = {document.id: document.id.rsplit(":", 2) for document in found.documents}
         locations = {name: Location(path, int(line), what) for name, (path, line, what) in places.items()}
-        return Documents(
-            found.snapshot_id,
-            found.documents,
-            locations,
-            {str(reason): number for reason, number in found.left_out.items()},
-        )
+        left_out = {str(reason): number for reason, number in found.left_out.items()}
+        return Documents(found.snapshot_id, found.documents, locations, left_out)
 
     return catalog
+
+
+def _label(root: Path) -> str:
+    """What a search depends on, for permission changes; the same as of `hintcell search`."""
+    return "folder:" + os.fsencode(root.resolve()).decode("utf-8", "backslashreplace")
+
+
+def _may_read(policy: PolicySource, principal: str) -> Callable[[str], bool]:
+    now = policy.read()
+    if not now.rules_of(principal).allow:
+        raise CatalogError(
+            "the policy lets the user of this server read nothing: tell the user, nothing can be searched"
+        )
+    return now.may_read(principal)
 
 
 def _listening(http: str, *, allow_remote: bool) -> socket.socket:

@@ -1,7 +1,9 @@
 """What every client does: list the tools, search, read on to the last page, and close. Each has a driver of its own."""
 
+from pathlib import Path
 from typing import Any, Protocol
 
+from tests.client.cli.processes import FOLLOW_DEADLINE_S, wait_until
 from tests.integrations.mcp.conftest import TEXT
 
 
@@ -60,3 +62,30 @@ def everything_is_read_and_closed(driver: Driver, names: set[str]) -> None:
 
 def names_of(**counts: int) -> set[str]:
     return {f"{name}_{number:02}" for name, count in counts.items() for number in range(count)}
+
+
+def write_policy(path: Path, *allowed: str, principal: str = "alice") -> None:
+    """Let the principal read what is allowed; the file is replaced in one step."""
+    new = path.with_suffix(".new")
+    new.write_text(f"[principals.{principal}]\nallow = {list(allowed)}\n[principals.bob]\nallow = ['**']\n")
+    new.replace(path)
+
+
+def ends(driver: Driver, session: str, cursor: str) -> str:
+    """What the error says, once the search has ended."""
+    wait_until(
+        lambda: bool(driver.call("more_results", session=session, cursor=cursor).get("isError")), FOLLOW_DEADLINE_S
+    )
+    return failure(driver.call("more_results", session=session, cursor=cursor))
+
+
+def the_end_is_seen_after_an_edit_of_the_policy(driver: Driver, policy: Path) -> None:
+    """The policy takes `secret` away: the search over both ends, and a new one finds `open` alone."""
+    before = page(driver.call("search_code", query="needle", limit=4))
+    assert before["total"] == len(names_of(open=12, secret=3))
+    write_policy(policy, "open/**")
+    everything_is_read_and_closed(driver, names_of(open=12))  # At once, whether the edit was seen or not.
+    said = ends(driver, before["session"], before["next_cursor"])
+    assert "permission_changed" in said
+    assert said.endswith("search again")
+    everything_is_read_and_closed(driver, names_of(open=12))

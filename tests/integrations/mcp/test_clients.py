@@ -38,3 +38,10 @@ def test_errors_reach_the_client_as_tool_errors(start: Start, folder: Path) -> N
         assert "limit" in scenario.failure(driver.call("search_code", query="needle", limit=101))
         assert "search again" in scenario.failure(driver.call("more_results", session="none", cursor="none"))
         scenario.page(driver.call("search_code", query="needle"))
+
+
+def test_a_client_sees_the_end_after_an_edit_of_the_policy(start: Start, folder: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    scenario.write_policy(policy, "open/**", "secret/**")
+    with start("--root", str(folder), "--policy", str(policy), "--principal", "alice") as driver:
+        scenario.the_end_is_seen_after_an_edit_of_the_policy(driver, policy)

@@ -48,6 +48,9 @@ class Wire:
             if message.get("id") == number:
                 return message["result"]
 
+    def list_tools(self) -> Any:
+        return self.ask("tools/list")
+
     def call(self, tool: str, **arguments: Any) -> Any:
         return self.ask("tools/call", name=tool, arguments=arguments)
 

@@ -35,7 +35,7 @@ class Revoking(Protocol):
 Watcher = Callable[[Revoking, threading.Event, Callable[[], None]], None]
 """Ends sessions as permissions change, until the event is set; calls the function when no change is missed any more.
 
-When it returns or raises a HintcellError before, nothing that it should have watched is served any more.
+When it returns or raises before, nothing that it should have watched is served any more.
 """
 
 
@@ -75,7 +75,10 @@ class Backend:
         self._is_closed = False
 
     def search(self, query: str, globs: Sequence[str], limit: int) -> Results:
-        """A new search and its first page; a manager that is found to be gone is replaced once.
+        """A new search and its first page.
+
+        Tried twice where the second time may help: with another manager when the first is gone, and with what may be
+        read now when that changed on the way.
 
         Raises:
             SearchFailed: it cannot be done.
@@ -84,9 +87,10 @@ class Backend:
         try:
             return line.search(query, globs, limit)
         except SearchFailed as error:
-            if not line.is_over and not _is_of_manager(error):
+            if line.is_over or _is_of_manager(error):
+                self._drop(line)
+            elif error.reason != "permission_changed":
                 raise
-        self._drop(line)
         return self._connected().search(query, globs, limit)
 
     def read(self, session: str, cursor: str, limit: int) -> Results:
@@ -244,7 +248,7 @@ class _Watch:
 
     def _run(self) -> None:
         try:
-            with contextlib.suppress(HintcellError):  # What it could not end, the end of everything ends.
+            with contextlib.suppress(Exception):  # What it could not end, the end of everything ends.
                 self._watcher(self._own, self._stop, self._began.set)
         finally:
             self._over.set()

@@ -23,6 +23,7 @@ class Ranking:
         return self._page(0, limit)
 
     def read(self, session: str, cursor: str, limit: int) -> Results:
+        self.asked.append((session, cursor, limit))
         if session != "s":
             raise SearchFailed("unknown_session", "there is no such search: search again")
         if cursor not in self._cursors:

@@ -51,6 +51,13 @@ def test_one_more_hit_would_not_fit(hits: list[Hit], budget: int, limit: int) ->
     assert start == len(hits)
 
 
+def test_a_page_that_is_too_long_is_asked_for_again_at_most_twice() -> None:
+    source = Ranking([hit(rank, "long/" * rank) for rank in range(1, 101)])
+    page = Pages(source, 500).search("query", (), 100)
+    assert 1 < len(page.hits) < 100
+    assert len(source.asked) <= 4  # One hit to begin with, and the rest of the page up to three times.
+
+
 def test_without_a_budget_a_page_is_as_long_as_asked_for() -> None:
     source = Ranking([hit(rank) for rank in range(1, 301)])
     assert len(Pages(source, None).search("query", (), 100).hits) == 100

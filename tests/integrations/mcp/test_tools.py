@@ -159,9 +159,7 @@ def test_a_bug_is_a_tool_error_without_what_it_says() -> None:
 
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    root = logging.getLogger()
-    before = root.level
-    try:
+    with caplog.at_level(logging.DEBUG):
         source = Ranking([hit(1, _SECRET)])
         for arguments in ({"query": _SECRET}, {"query": _SECRET, "limit": _SECRET}, {_SECRET: _SECRET}):
             _call(source, "search_code", **arguments)
@@ -169,7 +167,5 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture, capfd: pytest.Captu
         _call(source, "search_code", query=_SECRET)
         source.failure = SearchFailed("refused", _SECRET)
         _call(source, "search_code", query=_SECRET)
-    finally:
-        root.setLevel(before)
     assert _SECRET not in caplog.text
     assert capfd.readouterr() == ("", "")

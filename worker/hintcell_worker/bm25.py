@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.feature_extraction.text import CountVectorizer
 
 from hintcell_worker.scan import Scanner
+from hintcell_worker.vectorizer import CountVectorizer
 
 # k1 and b of Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, section 3.5).
 _K1: Final = 1.2

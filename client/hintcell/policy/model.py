@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from hintcell.errors import HintcellError
-from hintcell.policy.patterns import matcher
+from hintcell.policy.patterns import PatternError, check_pattern, matcher
 
 
 class PolicyError(HintcellError):
@@ -39,9 +39,18 @@ class Policy:
     Args:
         principals: the rules of each principal's own.
         groups: rules that are those of each member as well.
+
+    Raises:
+        PolicyError: a pattern has no meaning.
     """
 
     def __init__(self, principals: Mapping[str, Rules], groups: Mapping[str, Group]) -> None:
+        for rules in [*principals.values(), *(group.rules for group in groups.values())]:
+            for pattern in sorted(rules.allow | rules.deny):
+                try:
+                    check_pattern(pattern)
+                except PatternError as error:
+                    raise PolicyError(str(error)) from None
         own: dict[str, list[Rules]] = {name: [rules] for name, rules in principals.items()}
         for group in groups.values():
             for member in group.members:

@@ -5,6 +5,7 @@ here, because a deny rule without effect is worse than an error; so is one of wh
 ideas. Does not cover what a match means (`model`).
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,11 +13,13 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 MAX_PATTERN_BYTES: Final = 1_024
+# Whoever reads a policy again and again checks only what is new in it; as many as a large policy has, twice.
+_REMEMBERED: Final = 8_192
 
 # Escapes, simple sets, and everything else. A set that is negated or has punctuation in it could match a `/` in
 # pathspec's translation, or mean something else than in Git.
 _PLAIN: Final = re.compile(r"(?:\\.|\[(?:\w-\w|[\w.,+@=])+\]|[^\\\[])+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_IN_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 # In the expressions that pathspec makes, a dot does not match a newline, which may stand in a name. This character can
 # stand neither in a name nor in a pattern, and takes its place.
@@ -27,11 +30,12 @@ class PatternError(Exception):
     """The pattern has no place in a policy; the message says why and what to write, and does not repeat it."""
 
 
+@functools.lru_cache(_REMEMBERED)
 def check_pattern(pattern: str) -> None:
     """Raise PatternError unless the pattern has a meaning, the same for Git and for us."""
     if not pattern.strip():
         raise PatternError("the pattern is empty: write ** for everything, or leave it out")
-    if len(pattern.encode()) > MAX_PATTERN_BYTES:
+    if len(pattern.encode(errors="surrogatepass")) > MAX_PATTERN_BYTES:
         raise PatternError(f"the pattern has over {MAX_PATTERN_BYTES:,} bytes: use a shorter one")
     if pattern.startswith("!"):
         raise PatternError("! makes no exception here: write exceptions under deny, or \\! for the character")
@@ -39,8 +43,8 @@ def check_pattern(pattern: str) -> None:
         raise PatternError("a pattern with # would be a comment: write \\# for the character")
     if pattern[-1].isspace():
         raise PatternError("the pattern ends in white space, which would not count: remove it, or write ? for it")
-    if _CONTROL.search(pattern):
-        raise PatternError("the pattern has a control character: write ? for it")
+    if _NOT_IN_TEXT.search(pattern):
+        raise PatternError("the pattern has a control character, or is not UTF-8: write ? for what it is")
     steps = pattern.removeprefix("/").removesuffix("/").split("/")
     if any(step in ("", ".", "..") for step in steps):
         raise PatternError("the pattern has an empty step, . or ..: write it relative to the folder that is searched")

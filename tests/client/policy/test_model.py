@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hintcell.policy.decode import decode_policy
-from hintcell.policy.model import Group, Policy, Rules
+from hintcell.policy.model import Group, Policy, PolicyError, Rules
 
 _NAMES = ["alice", "bob", "carol", "dan"]
 _PATTERNS = ["**", "src/**", "src/secrets/**", "*.py", "/top.py", "lib"]
@@ -57,6 +58,14 @@ def test_a_group_s_name_is_no_principal() -> None:
 
 def test_an_empty_policy_allows_nobody_anything() -> None:
     assert not policy("").may_read("alice")("a.py")
+
+
+@pytest.mark.parametrize("rules", [Rules(allow=frozenset({"!a"})), Rules(deny=frozenset({""}))])
+def test_a_policy_from_elsewhere_has_its_patterns_checked_as_well(rules: Rules) -> None:
+    with pytest.raises(PolicyError, match="write"):
+        Policy({"alice": rules}, {})
+    with pytest.raises(PolicyError, match="write"):
+        Policy({}, {"g": Group(frozenset(), rules)})
 
 
 class _Drawn(NamedTuple):

@@ -1,5 +1,6 @@
 """A policy in a file: reading it whole, and hearing of every way in which it changes."""
 
+import contextlib
 import os
 import queue
 import subprocess
@@ -63,13 +64,22 @@ class _Hearing:
         self.until(lambda heard: isinstance(heard, Policy) and allowed(heard) == {pattern})
 
 
+@contextlib.contextmanager
+def listening(path: Path) -> Iterator[_Hearing]:
+    """Somebody who hears of changes, and stops when told to."""
+    hearing = _Hearing(path)
+    try:
+        yield hearing
+    finally:
+        hearing.stop.set()
+        hearing.thread.join(_HEARD_S)
+    assert not hearing.thread.is_alive()
+
+
 @pytest.fixture
 def hearing(path: Path) -> Iterator[_Hearing]:
-    hearing = _Hearing(path)
-    yield hearing
-    hearing.stop.set()
-    hearing.thread.join(_HEARD_S)
-    assert not hearing.thread.is_alive()
+    with listening(path) as hearing:
+        yield hearing
 
 
 def test_it_is_told_once_without_a_change_so_that_none_before_is_missed(hearing: _Hearing) -> None:
@@ -99,14 +109,10 @@ def test_a_file_that_a_link_leads_to_is_watched_wherever_it_is(tmp_path: Path) -
     (tmp_path / "folder").mkdir()
     path = tmp_path / "folder" / "policy.toml"
     path.symlink_to(elsewhere)
-    hearing = _Hearing(path)
-    try:
+    with listening(path) as hearing:
         hearing.until_allowed("a")
         elsewhere.write_text(text("b"))
         hearing.until_allowed("b")
-    finally:
-        hearing.stop.set()
-        hearing.thread.join(_HEARD_S)
 
 
 @pytest.mark.parametrize("whole_folder", [False, True])
@@ -128,25 +134,18 @@ def test_a_text_that_is_no_policy_is_heard_of(hearing: _Hearing, path: Path) -> 
     hearing.until(lambda heard: "not valid TOML" in str(heard))
 
 
-def test_other_files_of_the_folder_do_not_matter(path: Path) -> None:
-    stop = threading.Event()
-    changes = FilePolicySource(path).changes(stop)
-    next(changes)
-    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+def test_other_files_of_the_folder_do_not_matter(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looks(*_: object) -> Iterator[None]:
+        yield
+        (path.parent / "other").write_text("x")
+        (path.parent / f"{path.name}~").write_text("x")
+        yield
+        edits.by_renaming(path, text("b"))
+        yield
+        yield
 
-    def listen() -> None:
-        for _ in changes:
-            heard.put("changed")
-            return
-
-    thread = threading.Thread(target=listen)
-    thread.start()
-    (path.parent / "other").write_text("x")
-    (path.parent / "policy.toml~").write_text("x")
-    edits.by_renaming(path, text("b"))
-    assert heard.get(timeout=_HEARD_S) == "changed"
-    thread.join(_HEARD_S)
-    changes.close()
+    monkeypatch.setattr(FilePolicySource, "_looks", looks)
+    assert len(list(FilePolicySource(path).changes(threading.Event()))) == 2
 
 
 def test_without_the_kernel_s_help_looking_has_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,26 +153,18 @@ def test_without_the_kernel_s_help_looking_has_to_do(path: Path, monkeypatch: py
         raise OSError("OS file watch limit reached.")
 
     monkeypatch.setattr("watchfiles.watch", no_watch)
-    hearing = _Hearing(path)
-    try:
+    with listening(path) as hearing:
         hearing.until_allowed("a")
         edits.by_renaming(path, text("b"))
         hearing.until_allowed("b")
-    finally:
-        hearing.stop.set()
-        hearing.thread.join(_HEARD_S)
 
 
 def test_watchfiles_can_be_told_to_poll(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "true")
-    hearing = _Hearing(path)
-    try:
+    with listening(path) as hearing:
         hearing.until_allowed("a")
         edits.by_renaming(path, text("b"))
         hearing.until_allowed("b")
-    finally:
-        hearing.stop.set()
-        hearing.thread.join(_HEARD_S)
 
 
 def test_what_the_machine_refused_is_read_again_without_a_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,13 +178,9 @@ def test_what_the_machine_refused_is_read_again_without_a_change(path: Path, mon
         return read(name)
 
     monkeypatch.setattr(sources, "_read", refusing)
-    hearing = _Hearing(path)
-    try:
+    with listening(path) as hearing:
         hearing.until(lambda heard: "Too many open files" in str(heard))
         hearing.until_allowed("a")
-    finally:
-        hearing.stop.set()
-        hearing.thread.join(_HEARD_S)
 
 
 class _Time:

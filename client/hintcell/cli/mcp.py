@@ -4,7 +4,6 @@ Covers the command line and the end of the process. Does not cover what an agent
 """
 
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -38,6 +37,8 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 
+# Where the SDK checks the Host header as well, so that no web page reaches it through a name of its own.
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 # An agent that has not come back by then has forgotten.
 _IDLE_TIMEOUT_S: Final = 900
 
@@ -213,7 +214,7 @@ def _listening(http: str, *, allow_remote: bool) -> socket.socket:
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not (port.isascii() and port.isdecimal() and int(port) < 2**16):
         raise click.UsageError("--http takes the form PORT or HOST:PORT")
-    if not allow_remote and not _is_loopback(host):
+    if not allow_remote and host not in _LOOPBACK:
         raise click.UsageError(
             f"whoever reaches {host} would read as the principal: use 127.0.0.1, or add --allow-remote"
         )
@@ -224,15 +225,6 @@ def _listening(http: str, *, allow_remote: bool) -> socket.socket:
     except OSError as error:
         reason = str(error.strerror or error).partition(" (while ")[0]
         raise FailureError(f"cannot listen on {http}: {reason}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _serve_to_the_end(server: "SearchServer", backend: "Backend", listening: socket.socket | None) -> NoReturn:

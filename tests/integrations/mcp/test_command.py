@@ -1,11 +1,14 @@
 """`hintcell mcp` as a command: what it refuses, what it needs, what it says, and HTTP."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -34,6 +37,7 @@ def _refused(command: Command, *arguments: str) -> str:
         (["--http", "65536"], "PORT or HOST:PORT"),
         (["--http", "0.0.0.0:0"], "--allow-remote"),
         (["--http", "[::]:0"], "--allow-remote"),
+        (["--http", "127.0.0.2:0"], "--allow-remote"),
         (["--http", "example.org:80"], "--allow-remote"),
     ],
 )
@@ -137,6 +141,15 @@ def test_over_http(http: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatc
     http.send_signal(signal.SIGTERM)
     assert http.communicate(timeout=EVENT_DEADLINE_S) == ("", "")
     assert http.returncode == 128 + signal.SIGTERM
+
+
+def test_a_web_page_does_not_reach_it_by_a_name_of_its_own(http: "subprocess.Popen[str]") -> None:
+    assert http.stderr is not None
+    address = urlsplit(http.stderr.readline().split()[-1])
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=EVENT_DEADLINE_S)
+    with contextlib.closing(connection):
+        connection.request("POST", "/mcp", b"{}", {"Host": "evil.example", "Content-Type": "application/json"})
+        assert connection.getresponse().status == 421
 
 
 def test_a_port_that_is_taken_is_said(http: "subprocess.Popen[str]", command: Command) -> None:

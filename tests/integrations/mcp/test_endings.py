@@ -40,6 +40,13 @@ def test_an_input_that_ends_at_once_ends_it(command: Command) -> None:
     _all_follow(command)
 
 
+@pytest.mark.parametrize("closed", ["<&-", "</dev/null >&-", "</dev/null 2>&-"])
+def test_closed_standard_streams_are_no_error(closed: str) -> None:
+    shell = ["/bin/sh", "-c", f'"$@" {closed}', "sh", *START]
+    done = subprocess.run(shell, capture_output=True, timeout=EVENT_DEADLINE_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_while_its_input_is_open(command: Command, wire: Wire, number: signal.Signals) -> None:
     wire.search()

@@ -97,13 +97,8 @@ def test_it_ends_when_the_agent_that_started_it_is_killed(command: Command, fold
         "    server.stdin.write(line.encode()); server.stdin.flush()\n"
         "    print(server.stdout.readline().decode(), end='', flush=True)\n"
     )
-    hello = (
-        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
-        '"clientInfo":{"name":"t","version":"1"}}}\n'
-    )
-    search = (
-        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search_code","arguments":{"query":"a"}}}\n'
-    )
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    search = {"name": "search_code", "arguments": {"query": "needle"}}
     with subprocess.Popen(
         [sys.executable, "-c", agent, *START, "--root", str(folder)],
         stdin=subprocess.PIPE,

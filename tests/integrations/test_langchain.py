@@ -241,6 +241,23 @@ def test_a_retriever_gives_texts_with_where_they_stand(
     assert sessions_become(client, principal, 0)
 
 
+def test_a_cancelled_retrieval_leaves_no_session(client: Client, principal: str) -> None:
+    with Waiting(client) as searches:
+
+        async def cancel() -> None:
+            retriever = HintcellRetriever(searches=searches, principal=principal)
+            retrieval = asyncio.ensure_future(retriever.ainvoke(QUERY))
+            await asyncio.to_thread(searches.wait_until_asked)
+            retrieval.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await retrieval
+            searches.go_on()
+
+        asyncio.run(cancel())
+        assert searches.number_opened == 1
+        assert sessions_become(client, principal, 0)
+
+
 def test_a_retriever_reads_as_many_pages_as_it_needs(searches: Searches, principal: str, is_async: bool) -> None:
     found = retrieve(HintcellRetriever(searches=searches, principal=principal, k=230), QUERY, is_async)
     assert [document.metadata["rank"] for document in found] == list(range(1, 231))
@@ -257,7 +274,7 @@ def test_a_retriever_gives_nothing_of_a_session_that_was_revoked(
     assert open_sessions(client, principal) == 0
 
 
-def test_a_retriever_in_a_chain_takes_who_asks_from_the_configuration(
+def test_a_retriever_alone_or_in_a_chain_takes_who_asks_from_the_configuration(
     client: Client, principal: str, is_async: bool
 ) -> None:
     asked: list[str] = []
@@ -271,9 +288,10 @@ def test_a_retriever_in_a_chain_takes_who_asks_from_the_configuration(
         chain = retriever | RunnableLambda(len)
         config: RunnableConfig = {"configurable": {"user_id": principal}}
         assert asyncio.run(chain.ainvoke(QUERY, config)) == 2 if is_async else chain.invoke(QUERY, config) == 2
+        retrieve(retriever, QUERY, is_async, {"configurable": {"user_id": "bob"}})
         field = retriever.configurable_fields(principal=ConfigurableField(id="who"))
-        retrieve(field, QUERY, is_async, {"configurable": {"who": "bob"}})
-    assert asked == [principal, "bob"]
+        retrieve(field, QUERY, is_async, {"configurable": {"who": "carol"}})
+    assert asked == [principal, "bob", "carol"]
 
 
 def test_a_retriever_for_nobody_is_an_error(searches: Searches, is_async: bool) -> None:

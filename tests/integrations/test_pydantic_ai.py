@@ -1,10 +1,13 @@
 """The Pydantic-AI adapter under its own agents, with its function model and its test model."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from msgspec import Struct, convert
 from pydantic_ai import Agent, AgentRunResult, UnexpectedModelBehavior, UserError
@@ -24,7 +27,7 @@ from hintcell import Client
 from hintcell.integrations.pydantic_ai import HintcellToolset
 from hintcell.integrations.wording import CLOSE_SEARCH, READ_ON, SEARCH_CODE
 from hintcell.searches import Results, Searches
-from tests.client.searches import QUERY
+from tests.client.searches import QUERY, SOON_S
 from tests.integrations.conftest import DOCUMENTS, everything
 from tests.integrations.reading import Revoked, Waiting, cursor_in, open_sessions, ranks_in, session_in, sessions_become
 
@@ -164,12 +167,13 @@ def test_a_run_that_fails_leaves_no_session(client: Client, searches: Searches, 
     assert sessions_become(client, principal, 0)
 
 
-@pytest.mark.parametrize("how", ["task", "scope"])
+@pytest.mark.parametrize("how", ["task", "scope", "scope, while all threads are busy"])
 def test_a_run_that_is_cancelled_leaves_no_session(
     client: Client, searches: Searches, principal: str, how: str
 ) -> None:
     """A scope of AnyIO cancels also what a task awaits while it is being cancelled."""
     opened = asyncio.Event()
+    threads_are_free = threading.Event()
 
     async def respond(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         if returned(messages):
@@ -178,18 +182,27 @@ def test_a_run_that_is_cancelled_leaves_no_session(
             await asyncio.Event().wait()
         return ModelResponse([ToolCallPart(*_called(SEARCHING))])
 
+    async def run_agent() -> None:
+        await agent(searches).run("?", deps=Deps(principal), model=FunctionModel(respond))
+
     async def by_task() -> None:
-        running = asyncio.ensure_future(agent(searches).run("?", deps=Deps(principal), model=FunctionModel(respond)))
+        running = asyncio.ensure_future(run_agent())
         await opened.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
 
     async def by_scope() -> None:
+        threads = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(threads)
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: agent(searches).run("?", deps=Deps(principal), model=FunctionModel(respond)))
+            group.start_soon(run_agent)
             await opened.wait()
+            if how != "scope":
+                threads.submit(threads_are_free.wait, SOON_S)
             group.cancel_scope.cancel()
+        threads_are_free.set()
+        assert await anyio.to_thread.run_sync(sessions_become, client, principal, 0)
 
     asyncio.run(by_task() if how == "task" else by_scope())
     assert sessions_become(client, principal, 0)

@@ -13,7 +13,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
-from msgspec import convert
+from langgraph.runtime import get_runtime
+from msgspec import Struct, convert
 
 from hintcell import Client
 from hintcell.integrations.langchain import HintcellRetriever, search_tools
@@ -186,6 +187,31 @@ def test_a_search_of_one_principal_does_not_exist_for_another(
     assert open_sessions(client, principal) == 1
 
 
+class Context(Struct):
+    """What an application gives to a run of LangGraph."""
+
+    user: str | None
+
+
+def test_a_function_may_take_who_asks_from_the_runs_context(
+    client: Client, searches: Searches, principal: str, is_async: bool
+) -> None:
+    tools = search_tools(searches, principal=lambda _: get_runtime(Context).context.user)
+    agent = create_agent(Scripted(script=[SEARCHING, READING]), tools, context_schema=Context)
+    question: Any = {"messages": [("user", "Where is the configuration read?")]}
+
+    def ask(context: Context) -> None:
+        if is_async:
+            asyncio.run(agent.ainvoke(question, context=context))
+        else:
+            agent.invoke(question, context=context)
+
+    ask(Context(principal))
+    assert open_sessions(client, principal) == 1
+    with pytest.raises(ValueError, match="nobody is named"):
+        ask(Context(None))
+
+
 def test_the_next_turn_of_a_conversation_reads_on(searches: Searches, principal: str) -> None:
     tools = search_tools(searches, principal=principal)
     config: RunnableConfig = {"configurable": {"thread_id": "1"}}
@@ -291,7 +317,16 @@ def test_a_retriever_alone_or_in_a_chain_takes_who_asks_from_the_configuration(
         retrieve(retriever, QUERY, is_async, {"configurable": {"user_id": "bob"}})
         field = retriever.configurable_fields(principal=ConfigurableField(id="who"))
         retrieve(field, QUERY, is_async, {"configurable": {"who": "carol"}})
-    assert asked == [principal, "bob", "carol"]
+        function = HintcellRetriever(searches=searches, principal=lambda config: config["configurable"]["tenant"])
+        retrieve(function, QUERY, is_async, {"configurable": {"tenant": "dave"}})
+    assert asked == [principal, "bob", "carol", "dave"]
+
+
+def test_an_argument_that_a_retriever_does_not_know_is_passed_over(searches: Searches, principal: str) -> None:
+    """As by every retriever: a chain may hand on what is meant for another step."""
+    retriever = HintcellRetriever(searches=searches, principal=principal, k=1)
+    assert len(retriever.invoke(QUERY, verbose=False, other=1)) == 1
+    assert len(asyncio.run(retriever.ainvoke(QUERY, other=1))) == 1
 
 
 def test_a_retriever_for_nobody_is_an_error(searches: Searches, is_async: bool) -> None:

@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.toolsets import DynamicToolset
 
 from hintcell import Client
 from hintcell.integrations.pydantic_ai import HintcellToolset
@@ -286,4 +287,28 @@ def test_a_toolset_can_be_wrapped_and_still_ends_with_its_run(
     name, arguments = SEARCHING
     result = prefixed.run_sync("?", deps=Deps(principal), model=scripted([(f"api_{name}", arguments)]))
     assert [part.outcome for part in returned(result.all_messages())] == ["success"]
+    assert sessions_become(client, principal, 0)
+
+
+def test_a_toolset_that_runs_share_works_in_each_and_ends_with_the_last(
+    client: Client, searches: Searches, principal: str
+) -> None:
+    """A dynamic toolset is given no instance for its run."""
+    shared = toolset(searches)
+    dynamic = Agent(deps_type=Deps, toolsets=[DynamicToolset(lambda _: shared)])
+
+    async def run_one(model: FunctionModel) -> list[str]:
+        result = await dynamic.run("?", deps=Deps(principal), model=model)
+        return [part.outcome for part in returned(result.all_messages())]
+
+    async def one_after_another() -> list[list[str]]:
+        return [await run_one(scripted([SEARCHING, READING])) for _ in range(2)]
+
+    assert asyncio.run(one_after_another()) == [["success", "success"]] * 2
+    assert sessions_become(client, principal, 0)
+
+    async def together() -> list[list[str]]:
+        return await asyncio.gather(*(run_one(scripted([SEARCHING, *[READING] * reads])) for reads in (0, 5)))
+
+    assert asyncio.run(together()) == [["success"], ["success"] * 6]
     assert sessions_become(client, principal, 0)

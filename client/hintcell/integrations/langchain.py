@@ -13,13 +13,19 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from hintcell.integrations import calls, wording
 from hintcell.integrations.parameters import ALL_FILES, Cursor, Globs, Limit, Query, SessionHandle
 from hintcell.searches import Results, Searches, SearchFailed
 
-PRINCIPAL_KEY: Final = "user_id"
+USER_ID: Final = "user_id"
+
+Principal = str | Callable[[RunnableConfig], str | None] | None
+"""Who asks: a name, or a function of a call's configuration that names it, or None for its `configurable`'s user_id.
+
+What knows a call by other ways, such as LangGraph's `get_runtime`, may be asked in such a function too.
+"""
 
 
 class HintcellRetriever(BaseRetriever):
@@ -31,23 +37,20 @@ class HintcellRetriever(BaseRetriever):
 
     Attributes:
         searches: where to search; stays yours to close.
-        principal: who asks; None takes the name from each call's configuration.
-        principal_key: where it stands there, below `configurable`.
+        principal: who asks; see `Principal`.
         globs: patterns of files to narrow to.
         k: how many documents.
     """
 
     searches: Searches = Field(repr=False, exclude=True)
-    principal: str | None = None
-    principal_key: str = PRINCIPAL_KEY
+    principal: Principal = None
     globs: list[str] = Field(default_factory=list[str])
     k: int = Field(default=10, ge=1)
 
-    @model_validator(mode="after")
-    def _check_principal(self) -> "HintcellRetriever":
-        if self.principal is not None:
-            calls.named(self.principal, "give a principal, or none to take it from the configuration")
-        return self
+    @field_validator("principal")
+    @classmethod
+    def _check_principal(cls, principal: Principal) -> Principal:
+        return _checked(principal)
 
     # The framework hands its configuration to these two, and not to what they call.
 
@@ -65,6 +68,7 @@ class HintcellRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
         who: str | None = None,
+        **_: Any,
     ) -> list[Document]:
         return self._documents(query, who or self._who(None))
 
@@ -74,6 +78,7 @@ class HintcellRetriever(BaseRetriever):
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002
         who: str | None = None,
+        **_: Any,
     ) -> list[Document]:
         return await asyncio.to_thread(self._documents, query, who or self._who(None))
 
@@ -84,12 +89,10 @@ class HintcellRetriever(BaseRetriever):
         ]
 
     def _who(self, config: RunnableConfig | None) -> str:
-        return _principal(self.principal, self.principal_key, ensure_config(config))
+        return _who(self.principal, ensure_config(config))
 
 
-def search_tools(
-    searches: Searches, *, principal: str | None = None, principal_key: str = PRINCIPAL_KEY
-) -> list[BaseTool]:
+def search_tools(searches: Searches, *, principal: Principal = None) -> list[BaseTool]:
     """The tools `search_code`, `read_on` and `close_search`, each for sync and async agents.
 
     The content of a result is lines for the model, the artifact the page for the application: the fields of
@@ -99,15 +102,12 @@ def search_tools(
 
     Args:
         searches: where to search; stays yours to close.
-        principal: who asks; None takes the name from each call's configuration. If none stands there, the call raises
-            ValueError, which no model can mend.
-        principal_key: where it stands there, below `configurable`.
+        principal: who asks; see `Principal`. If nobody is named, the call raises ValueError, which no model can mend.
     """
-    if principal is not None:
-        calls.named(principal, "give a principal, or none to take it from the configuration")
+    principal = _checked(principal)
 
     def who(config: RunnableConfig) -> str:
-        return _principal(principal, principal_key, config)
+        return _who(principal, config)
 
     def search_code(
         config: RunnableConfig, query: Query, globs: Globs = ALL_FILES, limit: Limit = wording.DEFAULT_LIMIT
@@ -176,10 +176,19 @@ def _invalid(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
 
 
-def _principal(fixed: str | None, key: str, config: RunnableConfig) -> str:
-    if fixed is not None:
-        return fixed
+def _checked(principal: Principal) -> Principal:
+    """Raise ValueError for a name that is none."""
+    if isinstance(principal, str):
+        calls.named(principal, "give a principal, or none to take it from the configuration")
+    return principal
+
+
+def _who(principal: Principal, config: RunnableConfig) -> str:
+    if isinstance(principal, str):
+        return principal
+    if principal is not None:
+        return calls.named(principal(config), "let principal name who the call is for")
     return calls.named(
-        config.get("configurable", {}).get(key),
-        f'give a principal, or call with {{"configurable": {{"{key}": …}}}}',
+        config.get("configurable", {}).get(USER_ID),
+        f'give a principal, or call with {{"configurable": {{"{USER_ID}": …}}}}',
     )

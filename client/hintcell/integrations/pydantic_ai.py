@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from pydantic_ai import FunctionToolset, ModelRetry, RunContext, ToolFailed, ToolReturn, UserError
 from pydantic_ai.tools import AgentDepsT
@@ -41,6 +41,7 @@ class HintcellToolset(FunctionToolset[AgentDepsT]):
         self._searches = searches
         self._principal_of = principal_of
         self._opened = calls.Opened(searches)
+        self._times_entered = 0
         super().__init__(id=id)
         described = wording.DESCRIPTIONS
         name = wording.SEARCH_CODE
@@ -54,7 +55,17 @@ class HintcellToolset(FunctionToolset[AgentDepsT]):
         """A toolset for this run alone."""
         return HintcellToolset(self._searches, self._principal_of, id=self.id)
 
+    async def __aenter__(self) -> Self:
+        # Only a run that was not given a toolset of its own shares one, with others or with one after another.
+        if self._times_entered == 0:
+            self._opened = calls.Opened(self._searches)
+        self._times_entered += 1
+        return self
+
     async def __aexit__(self, *args: Any) -> None:
+        self._times_entered -= 1
+        if self._times_entered > 0:
+            return
         # In a thread, as a page that is being read is waited for. Who is cancelled again stops waiting, no more.
         await asyncio.shield(asyncio.to_thread(self._opened.end))
 

@@ -18,7 +18,7 @@ from msgspec import Struct, convert
 
 from hintcell import Client
 from hintcell.integrations.langchain import HintcellRetriever, search_tools
-from hintcell.integrations.wording import CLOSE_SEARCH, READ_ON, SEARCH_CODE
+from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Results, Searches, SearchFailed
 from tests.client.searches import QUERY
 from tests.integrations.conftest import DOCUMENTS, everything
@@ -44,7 +44,7 @@ class Scripted(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
-        assert [tool.name for tool in tools] == [SEARCH_CODE, READ_ON, CLOSE_SEARCH]
+        assert [tool.name for tool in tools] == [SEARCH_CODE, MORE_RESULTS, CLOSE_SEARCH]
         return self
 
     @property
@@ -54,7 +54,7 @@ class Scripted(BaseChatModel):
 
 SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "limit": 5})
 READING: Step = (
-    READ_ON,
+    MORE_RESULTS,
     lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7},
 )
 CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
@@ -122,7 +122,7 @@ def test_an_unknown_cursor_is_a_tool_error_and_ends_nothing(searches: Searches, 
 
     _, second, third = run(
         search_tools(searches, principal=principal),
-        [SEARCHING, (READ_ON, made_up), (READ_ON, right)],
+        [SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)],
         is_async=is_async,
     )
     assert (second.status, third.status) == ("error", "success")
@@ -177,7 +177,7 @@ def test_a_search_of_one_principal_does_not_exist_for_another(
     (first,) = run(tools, [SEARCHING], config={"configurable": {"user_id": principal}}, is_async=is_async)
     said = str(first.content)
     stolen: list[Step] = [
-        (READ_ON, lambda _: {"session": session_in(said), "cursor": cursor_in(said)}),
+        (MORE_RESULTS, lambda _: {"session": session_in(said), "cursor": cursor_in(said)}),
         (CLOSE_SEARCH, lambda _: {"session": session_in(said)}),
     ]
     reading, closing = run(tools, stolen, config={"configurable": {"user_id": "mallory"}}, is_async=is_async)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from hintcell import Client
 from hintcell.integrations.openai_agents import search_tools
-from hintcell.integrations.wording import CLOSE_SEARCH, READ_ON, SEARCH_CODE
+from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Searches, Snapshot
 from tests.client.searches import QUERY
 from tests.integrations.conftest import DOCUMENTS, everything
@@ -58,7 +58,7 @@ def _response(item: TResponseOutputItem) -> ModelResponse:
 
 
 SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "globs": [], "limit": 5})
-READING: Step = (READ_ON, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
+READING: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
 CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
 
 
@@ -125,7 +125,9 @@ def test_an_unknown_cursor_is_an_error_text_and_ends_nothing(searches: Searches,
     def right(said: list[str]) -> dict[str, Any]:
         return {"session": session_in(said[0]), "cursor": cursor_in(said[0]), "limit": 7}
 
-    _, second, third = outputs(run(searches, [SEARCHING, (READ_ON, made_up), (READ_ON, right)], Context(principal)))
+    _, second, third = outputs(
+        run(searches, [SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)], Context(principal))
+    )
     assert "next_cursor" in second
     assert ranks_in(third) == list(range(6, 13))
 
@@ -149,7 +151,7 @@ def test_a_search_of_one_identity_does_not_exist_for_another(
 ) -> None:
     (said,) = outputs(run(searches, [SEARCHING], Context(principal)))
     stolen: list[Step] = [
-        (READ_ON, lambda _: {"session": session_in(said), "cursor": cursor_in(said), "limit": 7}),
+        (MORE_RESULTS, lambda _: {"session": session_in(said), "cursor": cursor_in(said), "limit": 7}),
         (CLOSE_SEARCH, lambda _: {"session": session_in(said)}),
     ]
     reading, closing = outputs(run(searches, stolen, Context("mallory")))

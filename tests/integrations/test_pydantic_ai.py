@@ -26,7 +26,7 @@ from pydantic_ai.toolsets import DynamicToolset
 
 from hintcell import Client
 from hintcell.integrations.pydantic_ai import HintcellToolset
-from hintcell.integrations.wording import CLOSE_SEARCH, READ_ON, SEARCH_CODE
+from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Results, Searches
 from tests.client.searches import QUERY, SOON_S
 from tests.integrations.conftest import DOCUMENTS, everything
@@ -63,7 +63,7 @@ def returned(messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
 
 
 SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "limit": 5})
-READING: Step = (READ_ON, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
+READING: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
 CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
 
 
@@ -130,7 +130,7 @@ def test_ended_sessions_may_be_many_in_a_run(client: Client, principal: str) -> 
         return {"session": session_in(said[0]), "cursor": cursor_in(said[0])}
 
     with Revoked(client, everything) as searches:
-        result = run(searches, scripted([SEARCHING, *[(READ_ON, first)] * 3]), Deps(principal))
+        result = run(searches, scripted([SEARCHING, *[(MORE_RESULTS, first)] * 3]), Deps(principal))
     assert [part.outcome for part in returned(result.all_messages())] == ["success", *["failed"] * 3]
 
 
@@ -141,7 +141,7 @@ def test_an_unknown_cursor_asks_the_model_to_try_again(searches: Searches, princ
     def right(said: list[str]) -> dict[str, Any]:
         return {"session": session_in(said[0]), "cursor": cursor_in(said[0])}
 
-    result = run(searches, scripted([SEARCHING, (READ_ON, made_up), (READ_ON, right)]), Deps(principal))
+    result = run(searches, scripted([SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)]), Deps(principal))
     _, second, third = returned(result.all_messages())
     assert (second.outcome, third.outcome) == ("retried", "success")
     assert "next_cursor" in str(second.content)
@@ -162,7 +162,7 @@ def test_a_runs_end_leaves_no_session(client: Client, searches: Searches, princi
 
 
 def test_a_run_that_fails_leaves_no_session(client: Client, searches: Searches, principal: str, is_async: bool) -> None:
-    wrong: Step = (READ_ON, lambda said: {"session": session_in(said[0]), "cursor": "made up"})
+    wrong: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": "made up"})
     with pytest.raises(UnexpectedModelBehavior):
         run(searches, scripted([SEARCHING, wrong, wrong, wrong]), Deps(principal), is_async=is_async)
     assert sessions_become(client, principal, 0)
@@ -244,7 +244,7 @@ def test_a_runs_end_leaves_the_sessions_of_others(client: Client, searches: Sear
             if len(said) == 1:
                 first_has_searched.set()
                 await second_has_ended.wait()
-                return ModelResponse([ToolCallPart(READ_ON, READING[1](said))])
+                return ModelResponse([ToolCallPart(MORE_RESULTS, READING[1](said))])
             return ModelResponse([TextPart("done")])
 
         running = asyncio.ensure_future(one.run("?", deps=Deps(principal), model=FunctionModel(respond)))
@@ -262,7 +262,7 @@ def test_a_runs_end_leaves_the_sessions_of_others(client: Client, searches: Sear
 def test_a_search_of_one_identity_does_not_exist_for_another(searches: Searches, principal: str) -> None:
     page = searches.search(principal, QUERY, limit=5)
     stolen: list[Step] = [
-        (READ_ON, lambda _: {"session": page.session, "cursor": page.next_cursor}),
+        (MORE_RESULTS, lambda _: {"session": page.session, "cursor": page.next_cursor}),
         (CLOSE_SEARCH, lambda _: {"session": page.session}),
     ]
     reading, closing = returned(run(searches, scripted(stolen), Deps("mallory")).all_messages())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -111,3 +112,13 @@ def test_nothing_that_is_searched_makes_a_line_of_its_own() -> None:
 
 def test_what_closing_has_done() -> None:
     assert closed(True) != closed(False)
+
+
+def test_the_documentation_names_every_tool_and_every_adapter() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
+    for tool, (_, schema) in of_langchain(cast(Searches, None)).items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{tool}` |")]
+        assert all(f"`{parameter}`" in row for parameter in schema["properties"])
+    for adapter in ("langchain", "llama_index", "openai_agents", "pydantic_ai"):
+        assert f"pip install 'hintcell[{adapter.replace('_', '-')}]'" in page
+        assert f"from hintcell.integrations.{adapter} import" in page

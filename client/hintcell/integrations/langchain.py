@@ -93,7 +93,7 @@ class HintcellRetriever(BaseRetriever):
 
 
 def search_tools(searches: Searches, *, principal: Principal = None) -> list[BaseTool]:
-    """The tools `search_code`, `read_on` and `close_search`, each for sync and async agents.
+    """The tools `search_code`, `more_results` and `close_search`, each for sync and async agents.
 
     The content of a result is lines for the model, the artifact the page for the application: the fields of
     `hintcell.searches.Results` as a dictionary, which checkpointers can keep. A failure is a tool message with status
@@ -122,15 +122,15 @@ def search_tools(searches: Searches, *, principal: Principal = None) -> list[Bas
         except SearchFailed as error:
             raise ToolException(str(error)) from error
 
-    def read_on(
+    def more_results(
         config: RunnableConfig, session: SessionHandle, cursor: Cursor, limit: Limit = wording.DEFAULT_LIMIT
     ) -> _Answer:
         return _answer(lambda: searches.read(who(config), session, cursor, limit=limit))
 
-    async def aread_on(
+    async def amore_results(
         config: RunnableConfig, session: SessionHandle, cursor: Cursor, limit: Limit = wording.DEFAULT_LIMIT
     ) -> _Answer:
-        return await asyncio.to_thread(read_on, config, session, cursor, limit)
+        return await asyncio.to_thread(more_results, config, session, cursor, limit)
 
     def close_search(config: RunnableConfig, session: SessionHandle) -> tuple[str, None]:
         return wording.closed(searches.close_search(who(config), session)), None
@@ -140,7 +140,7 @@ def search_tools(searches: Searches, *, principal: Principal = None) -> list[Bas
 
     return [
         _tool(wording.SEARCH_CODE, search_code, asearch_code),
-        _tool(wording.READ_ON, read_on, aread_on),
+        _tool(wording.MORE_RESULTS, more_results, amore_results),
         _tool(wording.CLOSE_SEARCH, close_search, aclose_search),
     ]
 

@@ -16,7 +16,7 @@ PrincipalOf = Callable[[Any], str | None]
 
 
 def search_tools(searches: Searches, principal_of: PrincipalOf) -> list[FunctionTool]:
-    """The tools `search_code`, `read_on` and `close_search`.
+    """The tools `search_code`, `more_results` and `close_search`.
 
     A failure is the tool's output and says why; a search of one principal does not exist for another. Searches stay
     open after a run, for the conversation's next turn, until the model, you (`searches.close()`), their number or the
@@ -39,7 +39,9 @@ def search_tools(searches: Searches, principal_of: PrincipalOf) -> list[Function
     async def search_code(context: RunContextWrapper[Any], query: Query, globs: Globs, limit: Limit) -> str:
         return wording.in_lines(await calls.search(searches, who(context), query, globs, limit))
 
-    async def read_on(context: RunContextWrapper[Any], session: SessionHandle, cursor: Cursor, limit: Limit) -> str:
+    async def more_results(
+        context: RunContextWrapper[Any], session: SessionHandle, cursor: Cursor, limit: Limit
+    ) -> str:
         return wording.in_lines(await asyncio.to_thread(searches.read, who(context), session, cursor, limit=limit))
 
     async def close_search(context: RunContextWrapper[Any], session: SessionHandle) -> str:
@@ -54,7 +56,7 @@ def search_tools(searches: Searches, principal_of: PrincipalOf) -> list[Function
         )
         for name, function in (
             (wording.SEARCH_CODE, search_code),
-            (wording.READ_ON, read_on),
+            (wording.MORE_RESULTS, more_results),
             (wording.CLOSE_SEARCH, close_search),
         )
     ]

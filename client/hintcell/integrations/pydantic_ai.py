@@ -13,7 +13,7 @@ from hintcell.searches import Results, Searches, SearchFailed
 
 
 class HintcellToolset(FunctionToolset[AgentDepsT]):
-    """The tools `search_code`, `read_on` and `close_search`.
+    """The tools `search_code`, `more_results` and `close_search`.
 
     What a run has opened is closed when the run ends, also if it fails or is cancelled. The return value of a tool is
     lines for the model, its metadata the page for the application: the fields of `hintcell.searches.Results` as a
@@ -46,8 +46,8 @@ class HintcellToolset(FunctionToolset[AgentDepsT]):
         described = wording.DESCRIPTIONS
         name = wording.SEARCH_CODE
         self.add_function(self._search_code, takes_ctx=True, name=name, description=described[name])
-        name = wording.READ_ON
-        self.add_function(self._read_on, takes_ctx=True, name=name, description=described[name])
+        name = wording.MORE_RESULTS
+        self.add_function(self._more_results, takes_ctx=True, name=name, description=described[name])
         name = wording.CLOSE_SEARCH
         self.add_function(self._close_search, takes_ctx=True, name=name, description=described[name])
 
@@ -74,7 +74,7 @@ class HintcellToolset(FunctionToolset[AgentDepsT]):
     ) -> ToolReturn:
         return await self._page(self._opened.search, self._who(ctx), query, globs, limit)
 
-    async def _read_on(
+    async def _more_results(
         self,
         ctx: RunContext[AgentDepsT],
         session: SessionHandle,

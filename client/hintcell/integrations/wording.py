@@ -9,7 +9,7 @@ from hintcell.catalog.identifiers import printable
 from hintcell.searches import Hit, Results
 
 SEARCH_CODE: Final = "search_code"
-READ_ON: Final = "read_on"
+MORE_RESULTS: Final = "more_results"
 CLOSE_SEARCH: Final = "close_search"
 
 DESCRIPTIONS: Final = {
@@ -19,9 +19,9 @@ DESCRIPTIONS: Final = {
         "\n\n"
         "Returns places, best first: path, line and name, never any text; read a file at its line with your own tools."
         " A score of 0 means that no word of the query occurs there. The result has a session and, if there is more, a"
-        f" next cursor: pass both to {READ_ON}. Every search looks at what may be read now."
+        f" next cursor: pass both to {MORE_RESULTS}. Every search looks at what may be read now."
     ),
-    READ_ON: (
+    MORE_RESULTS: (
         "The next page of an earlier search: pass its session and the next cursor of any of its pages. The ranking is"
         " that of the moment of the search. When the search has ended, because permissions changed or it was not used"
         f" for long, the error says so: search again with {SEARCH_CODE}."

@@ -2,24 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from hintcell import Client
-from hintcell.searches import Documents, Searches, Snapshot
-from tests.client.searches import catalog
+from hintcell.searches import Searches
+from tests.integrations.reading import everything
 
 # No framework reports to anybody from a test.
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
-
-DOCUMENTS = catalog(250)
-
-
-def everything(_principal: str, _globs: Sequence[str]) -> Snapshot:
-    return Documents("snapshot", DOCUMENTS)
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +34,7 @@ def principal(request: pytest.FixtureRequest) -> str:
     return str(request.node.nodeid)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def loop() -> Iterator[None]:
     """The loop that a framework's `run_sync` finds, closed afterwards; one that it makes itself stays open."""
     with asyncio.Runner() as runner:

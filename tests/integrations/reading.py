@@ -1,4 +1,4 @@
-"""What a scripted model takes from a tool's lines, and what tests ask of the manager."""
+"""What is searched, what a scripted model takes from a tool's lines, and what tests ask of the manager."""
 
 import re
 import threading
@@ -7,13 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hintcell import Client
-from hintcell.searches import Results, Searches, Snapshot
-from tests.client.searches import SOON_S
-from tests.integrations.conftest import everything
+from hintcell.searches import Documents, Results, Searches, Snapshot
+from tests.client.searches import SOON_S, catalog
+
+# As many as need three pages of a retriever.
+DOCUMENTS = catalog(250)
 
 _SESSION = re.compile(r"^Session (\S+), hits", re.MULTILINE)
 _CURSOR = re.compile(r"^Next cursor: (\S+)$", re.MULTILINE)
 _RANK = re.compile(r"^(\d+)\. \S.* \(score \d+\.\d\d\)$", re.MULTILINE)
+
+
+def everything(_principal: str, _globs: Sequence[str]) -> Snapshot:
+    return Documents("snapshot", DOCUMENTS)
 
 
 def session_in(lines: str) -> str:

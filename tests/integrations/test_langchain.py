@@ -21,8 +21,17 @@ from hintcell.integrations.langchain import HintcellRetriever, search_tools
 from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Results, Searches, SearchFailed
 from tests.client.searches import QUERY
-from tests.integrations.conftest import DOCUMENTS, everything
-from tests.integrations.reading import Revoked, Waiting, cursor_in, open_sessions, ranks_in, session_in, sessions_become
+from tests.integrations.reading import (
+    DOCUMENTS,
+    Revoked,
+    Waiting,
+    cursor_in,
+    everything,
+    open_sessions,
+    ranks_in,
+    session_in,
+    sessions_become,
+)
 
 _TEXTS = {document.id: document.text for document in DOCUMENTS}
 
@@ -185,6 +194,13 @@ def test_a_search_of_one_principal_does_not_exist_for_another(
     assert "there is no such search" in str(reading.content)
     assert closing.content == "There was no such search open."
     assert open_sessions(client, principal) == 1
+
+
+def test_searches_that_were_made_for_a_run_end_with_it(client: Client, principal: str) -> None:
+    with Searches(client, everything) as searches:
+        run(search_tools(searches, principal=principal), [SEARCHING])
+        assert open_sessions(client, principal) == 1
+    assert sessions_become(client, principal, 0)
 
 
 class Context(Struct):

@@ -14,8 +14,7 @@ from hintcell.catalog.model import Location
 from hintcell.integrations.llama_index import HintcellRetriever
 from hintcell.searches import Documents, Searches, SearchFailed, Snapshot
 from tests.client.searches import QUERY
-from tests.integrations.conftest import DOCUMENTS, everything
-from tests.integrations.reading import Revoked, Waiting, sessions_become
+from tests.integrations.reading import DOCUMENTS, Revoked, Waiting, everything, sessions_become
 
 _TEXTS = {document.id: document.text for document in DOCUMENTS}
 

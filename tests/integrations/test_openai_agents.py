@@ -18,8 +18,19 @@ from hintcell.integrations.openai_agents import search_tools
 from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Searches, Snapshot
 from tests.client.searches import QUERY
-from tests.integrations.conftest import DOCUMENTS, everything
-from tests.integrations.reading import Revoked, Waiting, cursor_in, open_sessions, ranks_in, session_in, sessions_become
+from tests.integrations.reading import (
+    DOCUMENTS,
+    Revoked,
+    Waiting,
+    cursor_in,
+    everything,
+    open_sessions,
+    ranks_in,
+    session_in,
+    sessions_become,
+)
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 
 class Context(Struct):
@@ -165,6 +176,13 @@ def test_the_next_turn_of_a_conversation_reads_on(searches: Searches, principal:
     given: list[TResponseInputItem] = [*turn.to_input_list(), {"role": "user", "content": "And what else?"}]
     (second,) = outputs(run(searches, [SEARCHING, READING], Context(principal), given=given))
     assert ranks_in(second) == list(range(6, 13))
+
+
+def test_searches_that_were_made_for_a_run_end_with_it(client: Client, principal: str) -> None:
+    with Searches(client, everything) as searches:
+        run(searches, [SEARCHING], Context(principal))
+        assert open_sessions(client, principal) == 1
+    assert sessions_become(client, principal, 0)
 
 
 def test_a_failure_that_is_nobodys_to_know_is_told_without_its_words(

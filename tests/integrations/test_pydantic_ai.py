@@ -29,8 +29,19 @@ from hintcell.integrations.pydantic_ai import HintcellToolset
 from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
 from hintcell.searches import Results, Searches
 from tests.client.searches import QUERY, SOON_S
-from tests.integrations.conftest import DOCUMENTS, everything
-from tests.integrations.reading import Revoked, Waiting, cursor_in, open_sessions, ranks_in, session_in, sessions_become
+from tests.integrations.reading import (
+    DOCUMENTS,
+    Revoked,
+    Waiting,
+    cursor_in,
+    everything,
+    open_sessions,
+    ranks_in,
+    session_in,
+    sessions_become,
+)
+
+pytestmark = pytest.mark.usefixtures("loop")
 
 
 class Deps(Struct):

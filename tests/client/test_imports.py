@@ -51,3 +51,17 @@ def test_a_search_loads_neither_numpy_nor_scikit_learn_into_the_agent() -> None:
         )
         == "[]\n"
     )
+
+
+def test_neither_the_package_nor_any_command_loads_an_agents_framework() -> None:
+    assert (
+        run(
+            "import sys, hintcell, click\n"
+            "from hintcell.cli.group import commands\n"
+            "for name in commands.list_commands(click.Context(commands)):\n"
+            "    assert commands.get_command(click.Context(commands), name) is not None\n"
+            "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+            "print(sorted(loaded & {'anyio', 'mcp', 'mcp_types', 'pydantic', 'starlette', 'uvicorn'}))"
+        )
+        == "[]\n"
+    )

@@ -12,6 +12,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
 from hintcell.integrations import langchain, openai_agents, pydantic_ai
+from hintcell.integrations.mcp import SearchServer
+from hintcell.integrations.mcp.pages import Source
 from hintcell.integrations.wording import DESCRIPTIONS, closed, in_lines
 from hintcell.searches import Hit, Results, Searches
 
@@ -51,6 +53,14 @@ def test_every_framework_has_the_same_tools(searches: Searches, of_framework: Ca
     assert {name: description for name, (description, _) in tools.items()} == DESCRIPTIONS
     expected = {name: without_titles_and_defaults(schema) for name, (_, schema) in of_langchain(searches).items()}
     assert {name: without_titles_and_defaults(schema) for name, (_, schema) in tools.items()} == expected
+
+
+def test_the_mcp_server_has_tools_of_the_same_names_and_arguments() -> None:
+    """What it says about them is its own: it names the folder, and its results are structured."""
+    tools = asyncio.run(SearchServer(cast(Source, None), folder="/src").list_tools())
+    assert {tool.name: set(tool.input_schema["properties"]) for tool in tools} == {
+        name: set(schema["properties"]) for name, (_, schema) in of_langchain(cast(Searches, None)).items()
+    }
 
 
 def test_every_parameter_is_described() -> None:

@@ -31,6 +31,7 @@ def build_from_directory(
     limits: Limits = _PROTOCOL_LIMITS,
     fit: bool = False,
     include_tests: bool = True,
+    may_read: Callable[[str], bool] | None = None,
     progress: Progress | None = None,
 ) -> Catalog:
     """A catalog of every Python function below a folder; ids start with the path relative to it.
@@ -44,6 +45,8 @@ def build_from_directory(
         fit: when all functions are over the limits, whether to take as many as fit, files in turn, and count the
             rest in `left_out`, rather than to refuse. All texts are in memory until the choice is made.
         include_tests: whether to read files named `test_*` and those in folders named `test` or `tests`.
+        may_read: asked for the path of each file relative to `root`, with `/` and with surrogates for bytes that are
+            not UTF-8, before it is opened; a file that it denies leaves no trace, not even in a count.
         progress: see `Progress`.
 
     Raises:
@@ -51,7 +54,7 @@ def build_from_directory(
     """
     place = os.fspath(root)
     try:
-        found = find_files(place, tuple(_LANGUAGES), include_tests=include_tests)
+        found = find_files(place, tuple(_LANGUAGES), include_tests=include_tests, may_read=may_read)
     except FileNotFoundError as error:
         raise CatalogError(f"there is no folder {place!r}: check the path") from error
     except NotADirectoryError as error:

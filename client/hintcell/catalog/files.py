@@ -8,6 +8,7 @@ patterns. Nothing here knows a language: a file is source when its name ends in 
 import os
 import stat
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -46,7 +47,13 @@ class TooLargeError(Exception):
 
 
 def find_files(
-    root: str, suffixes: tuple[str, ...], *, prefix: str = "", include_tests: bool, follow_file_links: bool = False
+    root: str,
+    suffixes: tuple[str, ...],
+    *,
+    prefix: str = "",
+    include_tests: bool,
+    follow_file_links: bool = False,
+    may_read: Callable[[str], bool] | None = None,
 ) -> Found:
     """Every regular file below `root` with one of `suffixes`.
 
@@ -56,6 +63,8 @@ def find_files(
         prefix: put before every name; ends in `/` unless empty.
         include_tests: whether to take files named `test_*` and those in folders named `test` or `tests`.
         follow_file_links: whether a link to a file stands for that file (some installers link every file).
+        may_read: asked for the name of everything that would be found or counted; what it denies is neither. A folder
+            that would be counted has a `/` at its end; of others it is not asked.
 
     Raises:
         OSError: `root` cannot be listed. A folder below it that cannot is counted instead.
@@ -71,7 +80,8 @@ def find_files(
         except OSError:
             if is_root:
                 raise
-            found.left_out[Reason.UNREADABLE_FOLDERS] += 1
+            if may_read is None or may_read(name):
+                found.left_out[Reason.UNREADABLE_FOLDERS] += 1
             continue
         if not is_root and any(entry.name == _ENVIRONMENT_MARK for entry in entries):
             continue
@@ -81,11 +91,11 @@ def find_files(
             if _is_folder(entry):
                 if entry.name.startswith(".") or entry.name in _PASSED_OVER:
                     continue
-                if is_link:
-                    found.left_out[Reason.LINKS] += 1
-                else:
+                if not is_link:
                     folders.append((entry.path, f"{name}{entry.name}/", in_tests or entry.name in _TEST_FOLDERS))
-            elif not is_source:
+                elif may_read is None or may_read(f"{name}{entry.name}/"):
+                    found.left_out[Reason.LINKS] += 1
+            elif not is_source or not (may_read is None or may_read(f"{name}{entry.name}")):
                 continue
             elif not include_tests and (in_tests or entry.name.startswith(_TEST_PREFIX)):
                 found.left_out[Reason.TEST_FILES] += 1

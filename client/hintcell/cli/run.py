@@ -37,8 +37,10 @@ def _open_closed_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # The lowest free number: this one.
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, if it was closed at the start
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process ends
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, if it was closed at the start
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process ends
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     # A name that the terminal cannot show is escaped; it must not end the command.

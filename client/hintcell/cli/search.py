@@ -4,11 +4,10 @@ Covers the command line and the order of things: the grant first, then what may 
 printed (`report`) or what a catalog holds (`hintcell.catalog`).
 """
 
-import getpass
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -16,32 +15,24 @@ from msgspec import structs
 
 from hintcell.catalog import Catalog, CatalogError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
+from hintcell.cli.figures import shown
 from hintcell.cli.group import FailureError
+from hintcell.cli.options import check_principal, check_text, chosen_limits, limit_options, login_name
 from hintcell.cli.output import console
-from hintcell.cli.parameters import COUNT, SIZE, Kind, above_zero
 from hintcell.cli.report import JsonReport, Report, TableReport
 from hintcell.client import Client
-from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, RequestError, utf8_length
+from hintcell.policy import LABEL, load_policy
+from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, utf8_length
 
 # Splitting names adds 0.3 % to Python of the usual style, 0.6 % to pip's. With room for three times as much, a catalog
 # that was filled to the brim can still be ranked by parts of names.
 _ROOM_FOR_SPLITTING: Final = 64
 
-_USUAL: Final = Limits()
-_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
-
-
-def _login_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # An account without a name, as in some containers.
-        return f"uid:{os.getuid()}"
-
 
 def _check_query(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
     if len(words) != 1:
         raise click.BadParameter('quote it, as in "read config"; name a folder with --root')
-    query = _check_text(words[0])
+    query = check_text(words[0])
     if not query.strip():
         raise click.BadParameter("it is blank: give it at least one word")
     if (size := utf8_length(query)) > MAX_QUERY_BYTES:
@@ -49,24 +40,6 @@ def _check_query(_context: click.Context, _parameter: click.Parameter, words: tu
             f"it has {size:,} bytes, {size - MAX_QUERY_BYTES:,} over the limit of {MAX_QUERY_BYTES:,}"
         )
     return query
-
-
-def _check_principal(_context: click.Context, _parameter: click.Parameter, principal: str) -> str:
-    if not principal.strip():
-        raise click.BadParameter("it is blank: name who will read")
-    return _check_text(principal)
-
-
-def _check_text(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise click.BadParameter("it is not valid UTF-8") from None
-    return text
-
-
-def _limit(name: str, kind: Kind, what: str) -> Callable[[_Decorated], _Decorated]:
-    return click.option(name, metavar=kind.metavar, callback=above_zero(kind, none=False), help=what)
 
 
 @click.command()
@@ -87,9 +60,7 @@ def _limit(name: str, kind: Kind, what: str) -> Callable[[_Decorated], _Decorate
 )
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
 @click.option("--fit", is_flag=True, help="If there are too many functions, take as many as fit, files in turn.")
-@_limit("--max-documents", COUNT, f"Functions that a snapshot may hold. [default: {_USUAL.max_documents}]")
-@_limit("--max-text-bytes", SIZE, "Text of all of them together. [default: 2MiB]")
-@_limit("--max-request-bytes", SIZE, "All of it encoded as JSON. [default: 16MiB]")
+@limit_options
 @click.option(
     "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Functions in a page."
 )
@@ -103,10 +74,16 @@ def _limit(name: str, kind: Kind, what: str) -> Callable[[_Decorated], _Decorate
 )
 @click.option(
     "--principal",
-    default=_login_name,
+    default=login_name,
     show_default="your login name",
-    callback=_check_principal,
-    help="Who reads, for permission changes.",
+    callback=check_principal,
+    help="Who reads, for permission changes and for --policy.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Search only what this policy lets the principal read.",
 )
 @click.pass_context
 def command(
@@ -127,30 +104,36 @@ def command(
     as_json: bool,
     directory: str | None,
     principal: str,
+    policy: str | None,
 ) -> None:
     """Rank Python functions for QUERY, the best first.
 
     The functions of a folder or of installed packages are one snapshot, of at most 4,096 functions with 2 MiB of
     text unless you raise the limits. A process of its own ranks them, and ends with this command.
     """
-    limits = Limits(
-        max_documents or _USUAL.max_documents,
-        max_text_bytes or _USUAL.max_text_bytes,
-        max_request_bytes or _USUAL.max_request_bytes,
-    )
-    try:
-        limits.check()
-    except RequestError as error:
-        raise click.UsageError(f"--{error}") from None
+    limits = chosen_limits(max_documents, max_text_bytes, max_request_bytes)
     if packages and context.get_parameter_source("root") is not ParameterSource.DEFAULT:
         raise click.UsageError("--root and --package exclude each other: search a folder or packages")
+    if packages and policy is not None:
+        raise click.UsageError("--package and --policy exclude each other: a policy is about the files below --root")
     report: Report = JsonReport() if as_json else TableReport(console(), limit=limit)
     with Activity() as activity:
         activity.says("Starting a manager" if directory is None else "Looking for the manager")
         with Client(directory) as client:
-            grant = client.grant(principal, _labels(root, packages))
+            labels = _labels(root, packages)
+            grant = client.grant(principal, labels if policy is None else [*labels, LABEL])
+            may_read = None if policy is None else _may_read(policy, principal)
             activity.says("Reading functions")
-            catalog = _catalog(root, packages, limits, tests=tests, fit=fit, split=identifier_hints, activity=activity)
+            catalog = _catalog(
+                root,
+                packages,
+                limits,
+                tests=tests,
+                fit=fit,
+                split=identifier_hints,
+                may_read=may_read,
+                activity=activity,
+            )
             activity.says(f"Ranking {len(catalog.documents):,} functions")
             with client.open(
                 grant,
@@ -176,6 +159,17 @@ def _labels(root: str, packages: tuple[str, ...]) -> list[str]:
     return ["folder:" + os.fsencode(Path(root).resolve()).decode("utf-8", "backslashreplace")]
 
 
+def _may_read(policy: str, principal: str) -> Callable[[str], bool]:
+    """What the policy says now, which must be after the grant was taken."""
+    read = load_policy(policy)
+    if not read.rules_of(principal).allow:
+        raise FailureError(
+            f"the policy lets {shown(principal)} read nothing: name who reads with --principal, or have the policy "
+            "allow it something"
+        )
+    return read.may_read(principal)
+
+
 def _catalog(
     root: str,
     packages: tuple[str, ...],
@@ -184,6 +178,7 @@ def _catalog(
     tests: bool | None,
     fit: bool,
     split: bool,
+    may_read: Callable[[str], bool] | None,
     activity: Activity,
 ) -> Catalog:
     if fit and split:
@@ -195,7 +190,12 @@ def _catalog(
                 packages, limits=limits, fit=fit, include_tests=bool(tests), progress=activity.files_done
             )
         return build_from_directory(
-            root, limits=limits, fit=fit, include_tests=tests is not False, progress=activity.files_done
+            root,
+            limits=limits,
+            fit=fit,
+            include_tests=tests is not False,
+            may_read=may_read,
+            progress=activity.files_done,
         )
     except CatalogError as error:
         if not (message := str(error)).endswith("take only what fits"):

@@ -27,13 +27,18 @@ class Command:
     def __init__(self) -> None:
         self._value = uuid.uuid4().hex
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What marks a process, and all that it starts."""
+        return {_MARK: self._value}
+
     def start(self, *arguments: str | os.PathLike[str], **environment: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "hintcell.cli", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | environment | {_MARK: self._value},
+            env=os.environ | environment | self.environment,
         )
 
     def run(self, *arguments: str | os.PathLike[str], **environment: str) -> tuple[int, bytes, str]:

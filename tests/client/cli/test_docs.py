@@ -14,7 +14,7 @@ from hintcell_manager.protocol import EndReason, ManagerOptions, Memory, Refusal
 
 _ROOT = Path(__file__).parents[3]
 _OPERATING = (_ROOT / "docs" / "operating.md").read_text()
-_ALL = (_ROOT / "README.md").read_text() + _OPERATING
+_ALL = (_ROOT / "README.md").read_text() + "".join(page.read_text() for page in (_ROOT / "docs").glob("*.md"))
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:

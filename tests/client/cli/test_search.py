@@ -265,3 +265,78 @@ def test_a_limit_beyond_what_a_worker_takes_is_refused(monkeypatch: pytest.Monke
     result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-text-bytes", "2GiB")
     assert result.exit_code == 2
     assert "--max-text-bytes is 2147483648: use 1 to 1073741824" in result.stderr
+
+
+@pytest.fixture
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("etc") / "policy.toml"
+    path.write_text('[principals.alice]\nallow = ["**"]\ndeny = ["test_*"]\n[principals.bob]\ndeny = ["a.py"]\n')
+    return path
+
+
+def test_under_a_policy_only_what_it_allows_is_read_or_counted(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path
+) -> None:
+    client = FakeClient(_RANKING)
+    arguments = ["--root", str(root), "--policy", str(policy), "--principal", "alice", "--no-tests"]
+    result = call(monkeypatch, client, *arguments)
+    assert [document.id for document in client.documents] == ["a.py:1:read"]
+    assert "Left out" not in result.stdout
+    assert client.grants[0].labels == (f"folder:{root}", "hintcell:policy")
+
+
+def test_the_grant_is_taken_before_the_policy_is_read(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path
+) -> None:
+    client = FakeClient(_RANKING, on_grant=lambda: policy.write_text('[principals.alice]\nallow = ["test_*"]\n'))
+    arguments = ["--root", str(root), "--policy", str(policy), "--principal", "alice"]
+    assert call(monkeypatch, client, *arguments).exit_code == 0
+    assert [document.id for document in client.documents] == ["test_a.py:1:test_read"]
+
+
+@pytest.mark.parametrize("principal", ["mallory", "bob"])
+def test_who_may_read_nothing_hears_so_and_nothing_of_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path, principal: str
+) -> None:
+    arguments = ["--root", str(root), "--policy", str(policy), "--principal", principal]
+    outputs: list[str] = []
+    for _ in range(2):
+        client = FakeClient(_RANKING)
+        result = call(monkeypatch, client, *arguments)
+        assert (result.exit_code, client.opened) == (1, {})
+        outputs.append(result.output)
+        (root / "a.py").unlink(missing_ok=True)
+    assert outputs[0] == outputs[1]
+    assert outputs[0].startswith(f"hintcell: the policy lets {principal} read nothing: ")
+
+
+def test_who_may_read_other_files_only_does_not_hear_of_these(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path
+) -> None:
+    policy.write_text('[principals.alice]\nallow = ["other/**"]\n')
+    arguments = ["--root", str(root), "--policy", str(policy), "--principal", "alice", "--no-tests"]
+    (root / "loop").symlink_to(root)
+    (root / "link.py").symlink_to("a.py")
+    full = call(monkeypatch, FakeClient(_RANKING), *arguments)
+    for entry in list(root.iterdir()):
+        entry.unlink()
+    empty = call(monkeypatch, FakeClient(_RANKING), *arguments)
+    assert (full.exit_code, full.output) == (empty.exit_code, empty.output) == (1, empty.output)
+
+
+def test_a_policy_that_cannot_be_read_is_told_and_nothing_is_searched(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path
+) -> None:
+    policy.write_text('[principals.alice]\nallow = ["!a.py"]\n')
+    client = FakeClient(_RANKING)
+    result = call(monkeypatch, client, "--root", str(root), "--policy", str(policy), "--principal", "alice")
+    assert (result.exit_code, client.opened) == (1, {})
+    assert result.stderr.startswith(f"hintcell: the policy '{policy}': principals.alice.allow[0]: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_packages_have_no_policy(monkeypatch: pytest.MonkeyPatch, policy: Path) -> None:
+    client = FakeClient(_RANKING)
+    result = call(monkeypatch, client, "--package", "json", "--policy", str(policy))
+    assert (result.exit_code, client.grants) == (2, [])
+    assert "--package and --policy exclude each other" in result.stderr

@@ -83,13 +83,13 @@ def test_a_session_ends_at_its_lifetime_however_busy_it_is() -> None:
     with a_client(lifetime_s=0.5) as client, search(client, client.grant("alice")) as session:
         cursor = next_cursor(session.page())
 
-        def more_results() -> None:
+        def read_on() -> None:
             since = time.monotonic()
             while time.monotonic() - since < SOON_S:
                 session.page(cursor)
 
         with pytest.raises(SessionEnded) as end:
-            more_results()
+            read_on()
         assert (end.value.reason, end.value.exit_status) == ("lifetime", -9)
         assert end.value.message == "the session reached its lifetime of 0.5 s"
         assert client.status().ended["lifetime"] >= 1

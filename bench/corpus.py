@@ -21,6 +21,7 @@ from hintcell_worker.protocol import Limits, utf8_length
 
 PACKAGES: Final = ("sklearn", "scipy", "numpy")
 _DISTRIBUTIONS: Final = ("scikit-learn", "scipy", "numpy")
+_PARSERS: Final = ("tree-sitter", "tree-sitter-python")
 QUERY: Final = "minimize a function with bounds"
 PAGE: Final = 20
 
@@ -111,7 +112,8 @@ def _key() -> str:
     """Changes with whatever the functions depend on: the packages, and how a catalog is built."""
     import hintcell.catalog
 
-    digest = hashlib.sha256(repr([(name, metadata.version(name)) for name in _DISTRIBUTIONS]).encode())
-    for module in sorted(Path(hintcell.catalog.__file__).parent.glob("*.py")):
-        digest.update(module.read_bytes())
+    digest = hashlib.sha256(repr([(name, metadata.version(name)) for name in (*_DISTRIBUTIONS, *_PARSERS)]).encode())
+    folder = Path(hintcell.catalog.__file__).parent
+    for file in sorted([*folder.glob("*.py"), *folder.glob("queries/*.scm")]):
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -143,7 +143,7 @@ def without_docstring(text: str) -> tuple[str, str]:
     except SyntaxError:  # A decorator's continuation may be indented less; then the text stays as it is.
         return text, ""
     statements = tree.body[0].body if block and isinstance(tree.body[0], ast.If) else tree.body
-    function = statements[0]
+    function = statements[0] if statements else None  # a file without functions may be comments alone
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return text, ""
     docstring = ast.get_docstring(function)
@@ -247,7 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--effort", type=float, default=1.0, help=f"this share of {_QUESTIONS} questions (default: 1)")
     flags = parser.parse_args(arguments)
     try:
-        part = of_documents(build_from_directory(flags.root, limits=corpus.UNBOUNDED).documents, flags.effort)
+        part = of_documents(
+            build_from_directory(flags.root, limits=corpus.UNBOUNDED, globs=["*.py"]).documents, flags.effort
+        )
     except (CatalogError, NoQuestionsError) as error:
         print(f"bench.quality: {error}", file=sys.stderr)
         return 2

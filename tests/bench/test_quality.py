@@ -17,6 +17,7 @@ from hintcell_worker import bm25, words
         ('def f():\n    """One."""\n    return 1', "def f():\n    \n    return 1", "One."),
         ('    def f(self):\n        """One."""\n        pass', "    def f(self):\n        \n        pass", "One."),
         ('def f(): "One."; return 1', "def f(): ; return 1", "One."),
+        ("# a file without functions", "# a file without functions", ""),
         ('def f():\n    """Größe.\n\n    Mehr.\n    """  # ü\n    x', "def f():\n      # ü\n    x", "Größe.\n\nMehr."),
         ('@d(\n    1)\nasync def f():\n    r"""A\\b."""', "@d(\n    1)\nasync def f():\n    ", "A\\b."),
         ("def f():\n    x = '''no'''\n", "def f():\n    x = '''no'''\n", ""),

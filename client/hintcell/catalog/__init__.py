@@ -1,10 +1,24 @@
-"""Catalogs: the functions found in a folder or in installed packages, ready to be the documents of a request.
+"""Catalogs: the functions and texts found in a folder or in installed packages, ready to be a request's documents.
 
-Importing this package loads no scientific library, and building a catalog imports none of the code it reads,
-writes nothing and logs nothing.
+Importing this package loads no scientific library and no grammar, and building a catalog imports none of the code it
+reads, writes nothing and logs nothing.
 """
 
 from hintcell.catalog.build import Progress, build_from_directory, build_from_packages
-from hintcell.catalog.model import Catalog, CatalogError, Reason
+from hintcell.catalog.cache import Cache
+from hintcell.catalog.model import Catalog, CatalogError, FolderSize, Location, Reason, TooMuchError
+from hintcell.catalog.walk import MayRead
 
-__all__ = ["Catalog", "CatalogError", "Progress", "Reason", "build_from_directory", "build_from_packages"]
+__all__ = [
+    "Cache",
+    "Catalog",
+    "CatalogError",
+    "FolderSize",
+    "Location",
+    "MayRead",
+    "Progress",
+    "Reason",
+    "TooMuchError",
+    "build_from_directory",
+    "build_from_packages",
+]

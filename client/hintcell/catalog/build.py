@@ -1,7 +1,6 @@
 """The two builders of catalogs: of a folder, and of installed packages.
 
-They find files, take the functions out of each, name them and keep to the limits; every step is a module of its
-own. A further language is one more entry in `_LANGUAGES`.
+They find files, take each apart, name the parts and keep to the limits; every step is a module of its own.
 """
 
 import os
@@ -9,20 +8,33 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from hintcell.catalog import python
-from hintcell.catalog.files import Found, SourceFile, TooLargeError, find_files, read_file
-from hintcell.catalog.identifiers import identifier
-from hintcell.catalog.limits import Gathering
-from hintcell.catalog.model import Catalog, CatalogError, Reason, in_words, snapshot_id
+from hintcell.catalog import revision
+from hintcell.catalog.cache import Build, Cache
+from hintcell.catalog.files import Found, SourceFile, TooLargeError, opened
+from hintcell.catalog.identifiers import identifier, printable
+from hintcell.catalog.kinds import kind_of
+from hintcell.catalog.limits import Folders, Gathering, OverLimitsError
+from hintcell.catalog.model import (
+    Catalog,
+    CatalogError,
+    FolderSize,
+    Location,
+    Part,
+    Reason,
+    TooMuchError,
+    in_words,
+    snapshot_id,
+)
 from hintcell.catalog.packages import find_package
+from hintcell.catalog.reading import parts_of, python_functions_of
+from hintcell.catalog.walk import MayRead, globs_of, walk
 from hintcell_worker.protocol import Document, Limits, utf8_length
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files: first with 0 done, then after each file."""
 
 _PROTOCOL_LIMITS: Final = Limits()
-
-_LANGUAGES: Final[Mapping[str, Callable[[bytes], list[python.Function]]]] = {python.SUFFIX: python.functions_of}
+_PYTHON: Final = "python"
 
 
 def build_from_directory(
@@ -31,30 +43,43 @@ def build_from_directory(
     limits: Limits = _PROTOCOL_LIMITS,
     fit: bool = False,
     include_tests: bool = True,
-    may_read: Callable[[str], bool] | None = None,
+    globs: Sequence[str] = (),
+    may_read: MayRead | None = None,
+    cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Catalog:
-    """A catalog of every Python function below a folder; ids start with the path relative to it.
+    """A catalog of the functions and texts below a folder; ids start with the path relative to it.
 
-    Links below `root` are not followed. Hidden folders, `__pycache__`, `node_modules` and virtual environments are
-    passed over without being counted.
+    A function of Python, Go, JavaScript, TypeScript, Java, C, C++, Rust, C#, Ruby or PHP is a document; so is a
+    section of Markdown or reStructuredText, a piece of plain text, and a whole file (of at most 64 KiB) where there
+    are no functions to tell apart. What is left out is counted: what git ignores, other people's folders such as
+    `node_modules` or virtual environments, what is generated, binary or too large, and files of other kinds. Links
+    below `root` are not followed. Hidden folders and `__pycache__` are passed over without being counted.
 
     Args:
         root: the folder.
         limits: of the request that the catalog is for; room for the longest query is kept, for hints it is not.
-        fit: when all functions are over the limits, whether to take as many as fit, files in turn, and count the
+        fit: when all documents are over the limits, whether to take as many as fit, files in turn, and count the
             rest in `left_out`, rather than to refuse. All texts are in memory until the choice is made.
-        include_tests: whether to read files named `test_*` and those in folders named `test` or `tests`.
-        may_read: asked for the path of each file relative to `root`, with `/` and with surrogates for bytes that are
-            not UTF-8, before it is opened; a file that it denies leaves no trace, not even in a count.
+        include_tests: whether to read files named as tests (`test_*`, `*_test.go`, `*.spec.ts` and the like) and
+            those in folders such as `tests`.
+        globs: patterns as in a `.gitignore` file (`src/**`, `*.go`), of which a file's path must match one; the last
+            that matches decides, and `!` excludes. None: every file.
+        may_read: asked for each file, by its path relative to `root` (with `/`; bytes that are not UTF-8 as
+            surrogates), before it is opened or counted. What may not be read leaves no trace in the catalog, not
+            even in its counts and its snapshot id; folders that are left out are then not counted either. Ignore
+            files hold whether or not they may be read.
+        cache: what earlier builds parsed, so that files which have not changed since are not parsed again.
         progress: see `Progress`.
 
     Raises:
-        CatalogError: the folder cannot be listed, there is no function, or they are over the limits.
+        CatalogError: the folder cannot be listed, a glob is not valid, there is nothing to take, or it is too much
+            (`TooMuchError`).
     """
     place = os.fspath(root)
+    spec = globs_of(globs)
     try:
-        found = find_files(place, tuple(_LANGUAGES), include_tests=include_tests, may_read=may_read)
+        found = walk(place, include_tests=include_tests, globs=spec, may_read=may_read)
     except FileNotFoundError as error:
         raise CatalogError(f"there is no folder {place!r}: check the path") from error
     except NotADirectoryError as error:
@@ -62,9 +87,26 @@ def build_from_directory(
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise CatalogError(f"the folder {place!r} cannot be listed ({reason}): check its permissions") from error
-    return _build(
-        [found], limits, fit=fit, progress=progress, where=f"below {place!r}", advice="choose a smaller folder"
-    )
+    build = None if cache is None else cache.begin()
+
+    def read(file: SourceFile) -> list[Part] | Reason:
+        return _read_any(file, build)
+
+    gathered = _Gathered(limits, revision.LONGEST_BYTES, fit=fit)
+    try:
+        gathered.gather([found], read, progress)
+    finally:
+        if cache is not None and build is not None:
+            cache.end(build)
+    try:
+        documents = gathered.gathering.chosen()
+    except OverLimitsError:
+        raised, folders = gathered.gathering.raised(), gathered.folders.largest()
+        excess = gathered.gathering.excess("documents")
+        raise TooMuchError(excess, _ways_out(raised, folders), raised, folders) from None
+    # Other people's commits would tell that something has changed which this reader may not see.
+    origin = "files" if may_read is not None else revision.origin_of(place, [file.name for file in found.files])
+    return gathered.catalog(documents, origin, f"nothing to take below {place!r}")
 
 
 def build_from_packages(
@@ -88,8 +130,8 @@ def build_from_packages(
         progress: see `Progress`.
 
     Raises:
-        CatalogError: a name is not installed or has no Python source, there is no function, or they are over the
-            limits.
+        CatalogError: a name is not installed or has no Python source, there is no function, or they are too many
+            (`TooMuchError`).
     """
     chosen = list(dict.fromkeys([names] if isinstance(names, str) else names))
     if not chosen:
@@ -97,69 +139,111 @@ def build_from_packages(
     found = {name: find_package(name, include_tests=include_tests) for name in chosen}
     # A part of a package that was named as well is in the catalog once, with the package.
     whole = [name for name in chosen if not any(name.startswith(f"{other}.") for other in chosen)]
-    return _build(
-        [found[name] for name in whole],
-        limits,
-        fit=fit,
-        progress=progress,
-        where=f"in {', '.join(chosen)}",
-        advice="name fewer packages, or parts of them such as 'scipy.stats'",
-    )
-
-
-def _build(
-    groups: Sequence[Found], limits: Limits, *, fit: bool, progress: Progress | None, where: str, advice: str
-) -> Catalog:
-    left_out: Counter[Reason] = Counter()
-    gathering = Gathering(limits, len(snapshot_id(python.LANGUAGE, ())), fit=fit)
-    taken_ids: set[str] = set()
-    total = sum(len(group.files) for group in groups)
-    done = 0
-    if progress is not None:
-        progress(done, total)
-    for group in groups:
-        left_out += group.left_out
-        gathering.start_group()
-        for file in group.files:
-            _gather(file, gathering, taken_ids, left_out)
-            done += 1
-            if progress is not None:
-                progress(done, total)
-    documents = tuple(gathering.chosen(advice))
-    if over := len(taken_ids) - len(documents):
-        left_out[Reason.OVER_LIMITS] = over
-    if not documents:
-        reasons = in_words(left_out)
-        raise CatalogError(f"no Python function to take {where}{reasons and f' ({reasons})'}: look in another place")
-    return Catalog(
-        snapshot_id=snapshot_id(python.LANGUAGE, documents),
-        documents=documents,
-        left_out={reason: left_out[reason] for reason in Reason if left_out[reason]},
-        text_bytes=sum(utf8_length(document.text) for document in documents),
-    )
-
-
-def _gather(file: SourceFile, gathering: Gathering, taken_ids: set[str], left_out: Counter[Reason]) -> None:
-    """Add the functions of one file, or count why they are missing."""
+    gathered = _Gathered(limits, len(snapshot_id(_PYTHON, ())), fit=fit)
+    gathered.gather([found[name] for name in whole], _read_python, progress)
     try:
-        functions = _LANGUAGES["." + file.name.rpartition(".")[2]](read_file(file))
+        documents = gathered.gathering.chosen()
+    except OverLimitsError:
+        ways_out = "name fewer packages, or parts of them such as 'scipy.stats', or take only what fits"
+        raise TooMuchError(gathered.gathering.excess("functions"), ways_out, gathered.gathering.raised()) from None
+    return gathered.catalog(documents, _PYTHON, f"no Python function to take in {', '.join(chosen)}")
+
+
+class _Gathered:
+    """A catalog in the making: what was found, where, and what was left out."""
+
+    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool) -> None:
+        self.gathering = Gathering(limits, snapshot_id_bytes, fit=fit)
+        self.folders = Folders()
+        self._left_out: Counter[Reason] = Counter()
+        self._locations: dict[str, Location] = {}
+
+    def gather(
+        self, groups: Sequence[Found], read: Callable[[SourceFile], list[Part] | Reason], progress: Progress | None
+    ) -> None:
+        """Read all files of all groups."""
+        total = sum(len(group.files) for group in groups)
+        done = 0
+        if progress is not None:
+            progress(done, total)
+        for group in groups:
+            self._left_out += group.left_out
+            self.gathering.start_group()
+            for file in group.files:
+                self._add(file, _outcome(file, read))
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+
+    def catalog(self, documents: Sequence[Document], origin: str, nothing: str) -> Catalog:
+        """The catalog of these documents; `nothing` is to be said if there are none."""
+        if over := len(self._locations) - len(documents):
+            self._left_out[Reason.OVER_LIMITS] = over
+        if not documents:
+            reasons = in_words(self._left_out)
+            raise CatalogError(f"{nothing}{reasons and f' ({reasons})'}: look in another place")
+        return Catalog(
+            snapshot_id=snapshot_id(origin, documents),
+            documents=tuple(documents),
+            left_out={reason: self._left_out[reason] for reason in Reason if self._left_out[reason]},
+            text_bytes=sum(utf8_length(document.text) for document in documents),
+            locations={document.id: self._locations[document.id] for document in documents},
+        )
+
+    def _add(self, file: SourceFile, parts: list[Part] | Reason) -> None:
+        """Add the parts of one file, or count why they are missing."""
+        if isinstance(parts, Reason):
+            self._left_out[parts] += 1
+            return
+        path = printable(file.name)
+        for turn, part in enumerate(parts):
+            name = identifier(file.name, part.line, part.name)
+            if name is None:
+                self._left_out[Reason.LONG_IDS] += 1
+            elif name in self._locations:
+                self._left_out[Reason.TAKEN_IDS] += 1
+            else:
+                document = Document(name, part.text)
+                self._locations[name] = Location(path, part.line, part.name)
+                self.folders.add(path, document)
+                self.gathering.add(document, turn)
+
+
+def _outcome(file: SourceFile, read: Callable[[SourceFile], list[Part] | Reason]) -> list[Part] | Reason:
+    try:
+        return read(file)
     except OSError:
-        left_out[Reason.UNREADABLE_FILES] += 1
-        return
+        return Reason.UNREADABLE_FILES
     except TooLargeError:
-        left_out[Reason.LARGE_FILES] += 1
-        return
-    except python.InvalidSourceError:
-        left_out[Reason.INVALID_FILES] += 1
-        return
-    if not functions:
-        left_out[Reason.EMPTY_FILES] += 1
-    for turn, function in enumerate(functions):
-        name = identifier(file.name, function.line, function.name)
-        if name is None:
-            left_out[Reason.LONG_IDS] += 1
-        elif name in taken_ids:
-            left_out[Reason.TAKEN_IDS] += 1
-        else:
-            taken_ids.add(name)
-            gathering.add(Document(name, function.text), turn)
+        return Reason.LARGE_FILES
+
+
+def _read_any(file: SourceFile, build: Build | None) -> list[Part] | Reason:
+    own_name = file.name.rpartition("/")[2]
+    kind = kind_of(own_name)
+    if kind is None:
+        return Reason.OTHER_FILES
+    with opened(file) as (stream, status):
+        if build is not None and (known := build.find(file.path, status)) is not None:
+            return known
+        content = stream.read()
+    parts = parts_of(content, kind, own_name)
+    if build is not None:
+        build.keep(file.path, status, parts)
+    return parts
+
+
+def _read_python(file: SourceFile) -> list[Part] | Reason:
+    with opened(file) as (stream, _):
+        return python_functions_of(stream.read())
+
+
+def _ways_out(raised: Mapping[str, int], folders: Sequence[FolderSize]) -> str:
+    """The cheapest ways out of too many documents, as one phrase."""
+    largest = ", ".join(
+        f"'{folder.path}/**' has {folder.documents:,} with {folder.text_bytes:,} bytes" for folder in folders
+    )
+    ways = [f"narrow it with globs{largest and f' ({largest})'}"]
+    if raised:
+        ways.append(f"raise the limits ({', '.join(f'{name}={value}' for name, value in raised.items())})")
+    return ", ".join([*ways, "search one folder at a time", "or take only what fits"])

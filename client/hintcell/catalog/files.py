@@ -1,14 +1,17 @@
-"""Source files below a folder: which there are, in a stable order, and reading one.
+"""Source files of a package below a folder: which there are, in a stable order; and reading any file safely.
 
 Hidden folders, `__pycache__`, `node_modules` and virtual environments are no one's source and are passed over.
 Links to folders are never followed, so a walk ends and stays below its root. Covers neither ignore files nor
-patterns. Nothing here knows a language: a file is source when its name ends in one of the suffixes asked for.
+patterns (`walk` does). Nothing here knows a language: a file is source when its name ends in one of the suffixes
+asked for.
 """
 
+import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,8 +22,10 @@ from hintcell.catalog.model import Reason
 # megabytes.
 MAX_FILE_BYTES: Final = 2 * 1024 * 1024
 
+# Is in every virtual environment of Python.
+ENVIRONMENT_MARK: Final = "pyvenv.cfg"
+
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules"})
-_ENVIRONMENT_MARK: Final = "pyvenv.cfg"
 _TEST_FOLDERS: Final = frozenset({"test", "tests"})
 _TEST_PREFIX: Final = "test_"
 
@@ -47,13 +52,7 @@ class TooLargeError(Exception):
 
 
 def find_files(
-    root: str,
-    suffixes: tuple[str, ...],
-    *,
-    prefix: str = "",
-    include_tests: bool,
-    follow_file_links: bool = False,
-    may_read: Callable[[str], bool] | None = None,
+    root: str, suffixes: tuple[str, ...], *, prefix: str = "", include_tests: bool, follow_file_links: bool = False
 ) -> Found:
     """Every regular file below `root` with one of `suffixes`.
 
@@ -63,8 +62,6 @@ def find_files(
         prefix: put before every name; ends in `/` unless empty.
         include_tests: whether to take files named `test_*` and those in folders named `test` or `tests`.
         follow_file_links: whether a link to a file stands for that file (some installers link every file).
-        may_read: asked for the name of everything that would be found or counted; what it denies is neither. A folder
-            that would be counted has a `/` at its end; of others it is not asked.
 
     Raises:
         OSError: `root` cannot be listed. A folder below it that cannot is counted instead.
@@ -80,26 +77,25 @@ def find_files(
         except OSError:
             if is_root:
                 raise
-            if may_read is None or may_read(name):
-                found.left_out[Reason.UNREADABLE_FOLDERS] += 1
+            found.left_out[Reason.UNREADABLE_FOLDERS] += 1
             continue
-        if not is_root and any(entry.name == _ENVIRONMENT_MARK for entry in entries):
+        if not is_root and any(entry.name == ENVIRONMENT_MARK for entry in entries):
             continue
         for entry in entries:
             is_source = entry.name.endswith(suffixes)
-            is_link = _is_link(entry)
-            if _is_folder(entry):
+            links = is_link(entry)
+            if is_folder(entry):
                 if entry.name.startswith(".") or entry.name in _PASSED_OVER:
                     continue
-                if not is_link:
-                    folders.append((entry.path, f"{name}{entry.name}/", in_tests or entry.name in _TEST_FOLDERS))
-                elif may_read is None or may_read(f"{name}{entry.name}/"):
+                if links:
                     found.left_out[Reason.LINKS] += 1
-            elif not is_source or not (may_read is None or may_read(f"{name}{entry.name}")):
+                else:
+                    folders.append((entry.path, f"{name}{entry.name}/", in_tests or entry.name in _TEST_FOLDERS))
+            elif not is_source:
                 continue
             elif not include_tests and (in_tests or entry.name.startswith(_TEST_PREFIX)):
                 found.left_out[Reason.TEST_FILES] += 1
-            elif is_link and not follow_file_links:
+            elif links and not follow_file_links:
                 found.left_out[Reason.LINKS] += 1
             else:
                 found.files.append(SourceFile(entry.path, f"{name}{entry.name}", follow_file_links))
@@ -114,17 +110,29 @@ def read_file(file: SourceFile) -> bytes:
         OSError: it cannot be read, or is not a regular file (any more): a pipe would never end.
         TooLargeError: it has more than `MAX_FILE_BYTES`.
     """
+    with opened(file) as (stream, _):
+        return stream.read()
+
+
+@contextmanager
+def opened(file: SourceFile) -> Generator[tuple[io.FileIO, os.stat_result]]:
+    """`file` open for reading, and its status.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file (any more): a pipe would never end.
+        TooLargeError: it has more than `MAX_FILE_BYTES`.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if file.follow_link else os.O_NOFOLLOW)
-    with os.fdopen(os.open(file.path, flags), "rb", buffering=0) as stream:
+    with io.FileIO(os.open(file.path, flags), "r") as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(f"not a regular file: {Path(file.path).name!r}")
         if status.st_size > MAX_FILE_BYTES:
             raise TooLargeError
-        return stream.read()
+        yield stream, status
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether `entry` is a folder or a link to one; a link that leads nowhere or in a circle is not."""
     try:
         return entry.is_dir()
@@ -132,7 +140,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_link(entry: os.DirEntry[str]) -> bool:
+def is_link(entry: os.DirEntry[str]) -> bool:
     """Whether `entry` is a link; what the file system does not tell is treated like one."""
     try:
         return entry.is_symlink()

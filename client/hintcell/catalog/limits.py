@@ -1,24 +1,33 @@
-"""What fits into one request: counting functions against the limits, refusing, or choosing fairly.
+"""What fits into one request: counting documents against the limits, refusing, or choosing fairly.
 
-Whoever gathers puts every function in; the answer comes at the end, so that a refusal can say how far over it is.
+Whoever gathers puts every document in; the answer comes at the end, so that a refusal can say how far over it is.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hintcell.catalog.model import CatalogError
-from hintcell_worker.protocol import MAX_QUERY_BYTES, Document, Limits, Request, utf8_length
+from hintcell.catalog.model import FolderSize
+from hintcell_worker.protocol import MAX_QUERY_BYTES, Document, Limits, Request, RequestError, utf8_length
 
 # JSON writes a control character of one byte as `\u00xx`.
 _LONGEST_ESCAPE: Final = 6
+
+_FOLDERS_NAMED: Final = 3
+# A folder with more of the text is no narrower than all.
+_NEARLY_ALL: Final = 0.8
+
+
+class OverLimitsError(Exception):
+    """All documents together are over a limit."""
 
 
 class _Entry(NamedTuple):
     document: Document
     place: int  # in the order of the catalog
-    turn: int  # place among the functions of its file
+    turn: int  # place among the documents of its file
 
 
 class _Size(NamedTuple):
@@ -39,11 +48,11 @@ class _Size(NamedTuple):
 
 
 class Gathering:
-    """Functions on their way into a catalog, in groups (one for each package) that have equal rights.
+    """Documents on their way into a catalog, in groups (one for each package) that have equal rights.
 
     Args:
         limits: of the request that the catalog is for.
-        snapshot_id_bytes: length of the ASCII id that the catalog will have.
+        snapshot_id_bytes: length of the longest ASCII id that the catalog may have.
         fit: whether to choose as many as fit rather than to refuse when all together do not.
     """
 
@@ -61,7 +70,7 @@ class Gathering:
         self._groups.append([])
 
     def add(self, document: Document, turn: int) -> None:
-        """Add the next function of the last group; `turn` is its place among its file's functions, from 0."""
+        """Add the next document of the last group; `turn` is its place among its file's documents, from 0."""
         place = self._all.documents
         self._all = self._all.plus(document)
         if self._fit or self._all.fits(self._limits):
@@ -69,25 +78,46 @@ class Gathering:
         else:
             self._groups = [[]]  # only to be counted now, so as not to hold a whole disk's source in memory
 
-    def chosen(self, advice: str) -> list[Document]:
+    def raised(self) -> dict[str, int]:
+        """What the limits that are too low for everything would have to be; empty if no worker takes so much."""
+        needed = Limits(self._all.documents, self._all.text_bytes, self._all.request_bytes)
+        try:
+            needed.check()
+        except RequestError:
+            return {}
+        names = ("max_documents", "max_text_bytes", "max_request_bytes")
+        return {name: getattr(needed, name) for name in names if getattr(needed, name) > getattr(self._limits, name)}
+
+    def chosen(self) -> list[Document]:
         """The documents for the catalog, in the order in which they were added.
 
-        Args:
-            advice: what the caller can do about too many functions.
-
         Raises:
-            CatalogError: they are over a limit, and `fit` is off.
+            OverLimitsError: they are over a limit, and `fit` is off.
         """
         if self._all.fits(self._limits):
             return [entry.document for group in self._groups for entry in group]
         if not self._fit:
-            raise CatalogError(f"too much for one snapshot: {self._excess()}; {advice}, or take only what fits")
+            raise OverLimitsError
         return self._fair_choice()
+
+    def excess(self, what: str) -> str:
+        """How far over which limits everything together is, in words; `what` the documents are."""
+        limits = self._limits
+        measures: Sequence[tuple[int, int, str]] = (
+            (self._all.documents, limits.max_documents, what),
+            (self._all.text_bytes, limits.max_text_bytes, "bytes of text"),
+            (self._all.request_bytes, limits.max_request_bytes, "bytes as JSON"),
+        )
+        return " and ".join(
+            f"{size:,} {unit} ({size - limit:,} over the limit of {limit:,})"
+            for size, limit, unit in measures
+            if size > limit
+        )
 
     def _fair_choice(self) -> list[Document]:
         """Groups take turns, and within a group files take turns, until nothing more fits.
 
-        A function that does not fit gives its turn away, so that one huge text does not end the choice.
+        A document that does not fit gives its turn away, so that one huge text does not end the choice.
         """
         in_turn = [
             (rank, entry)
@@ -106,15 +136,36 @@ class Gathering:
         taken.sort(key=lambda entry: entry.place)
         return [entry.document for entry in taken]
 
-    def _excess(self) -> str:
-        limits = self._limits
-        measures: Sequence[tuple[int, int, str]] = (
-            (self._all.documents, limits.max_documents, "functions"),
-            (self._all.text_bytes, limits.max_text_bytes, "bytes of text"),
-            (self._all.request_bytes, limits.max_request_bytes, "bytes as JSON"),
-        )
-        return " and ".join(
-            f"{size:,} {what} ({size - limit:,} over the limit of {limit:,})"
-            for size, limit, what in measures
-            if size > limit
-        )
+
+class Folders:
+    """How much each folder brings, for saying which to search instead of all."""
+
+    def __init__(self) -> None:
+        self._documents: Counter[str] = Counter()
+        self._text_bytes: Counter[str] = Counter()
+
+    def add(self, path: str, document: Document) -> None:
+        """Count a document of the file `path` (relative, with `/`)."""
+        folder = path.rpartition("/")[0]
+        self._documents[folder] += 1
+        self._text_bytes[folder] += utf8_length(document.text)
+
+    def largest(self) -> list[FolderSize]:
+        """Up to three folders with the most text.
+
+        They are next to each other: as long as one of them holds nearly everything, they are looked for in that one.
+        """
+        found: list[FolderSize] = []
+        above = ""
+        while True:
+            documents, sizes = Counter[str](), Counter[str]()
+            for folder, count in self._documents.items():
+                if f"{folder}/".startswith(above) and (part := folder[len(above) :].partition("/")[0]):
+                    documents[above + part] += count
+                    sizes[above + part] += self._text_bytes[folder]
+            if not sizes:
+                return found
+            found = [FolderSize(folder, documents[folder], size) for folder, size in sizes.most_common(_FOLDERS_NAMED)]
+            if found[0].text_bytes < _NEARLY_ALL * self._text_bytes.total():
+                return found
+            above = f"{found[0].path}/"

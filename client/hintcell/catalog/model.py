@@ -1,13 +1,14 @@
 """What a catalog is: its documents, the digest that names them, and an account of what was left out.
 
-Does not cover where functions come from (`files`, `packages`, `python`) or how many fit (`limits`).
+Does not cover where documents come from (`walk`, `packages`, `reading`) or how many fit (`limits`).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hintcell.errors import HintcellError
 from hintcell_worker.protocol import Document
@@ -17,28 +18,71 @@ class CatalogError(HintcellError):
     """No catalog can be made of what was asked for; the message says why and what to do."""
 
 
+class FolderSize(NamedTuple):
+    """How many documents and bytes of text are below a folder (relative to the root, printable)."""
+
+    path: str
+    documents: int
+    text_bytes: int
+
+
+class TooMuchError(CatalogError):
+    """What was found is over the limits. The message says by how much, and the cheapest ways out.
+
+    Attributes:
+        excess: how far over which limits it is, in words.
+        raised: the limits that are too low, by their names in `Limits`, and what they would have to be; empty if no
+            worker takes so much.
+        folders: the largest folders, of which each is narrower than all; none when packages were read.
+    """
+
+    def __init__(
+        self, excess: str, ways_out: str, raised: Mapping[str, int], folders: Sequence[FolderSize] = ()
+    ) -> None:
+        super().__init__(f"too much for one snapshot: {excess}; {ways_out}")
+        self.excess = excess
+        self.raised = dict(raised)
+        self.folders = tuple(folders)
+
+
 class Reason(StrEnum):
     """Why something is not in a catalog. The value names what is counted."""
 
     UNREADABLE_FOLDERS = "unreadable folders"
     UNREADABLE_FILES = "unreadable files"
+    IGNORED = "ignored files and folders"
+    VENDORED_FOLDERS = "vendored folders"
+    OUTSIDE_GLOBS = "files outside the globs"
+    OTHER_FILES = "files of other kinds"
     LINKS = "links not followed"
     TEST_FILES = "test files"
+    GENERATED_FILES = "generated files"
+    BINARY_FILES = "binary files"
     LARGE_FILES = "files too large"
-    INVALID_FILES = "files without valid source"
-    EMPTY_FILES = "files without functions"
-    LONG_IDS = "functions with too long an id"
-    TAKEN_IDS = "functions whose id is taken"
-    OVER_LIMITS = "functions over the limits"
+    SLOW_FILES = "files too slow to parse"
+    EMPTY_FILES = "empty files"
+    FILES_WITHOUT_FUNCTIONS = "files without functions"
+    LONG_IDS = "documents with too long an id"
+    TAKEN_IDS = "documents whose id is taken"
+    OVER_LIMITS = "documents over the limits"
+
+
+class Part(NamedTuple):
+    """What becomes one document of a file: its `line` (from 1), its name within the file, and its text."""
+
+    line: int
+    name: str
+    text: str
 
 
 class Location(Struct, frozen=True, gc=False):
-    """Where a document stands.
+    """Where a document is from.
 
     Attributes:
-        path: of its file, relative to the root, with `/`; printable and whole, where an id may be cut.
-        line: its first line, from 1.
-        name: the qualified name, or what else the document is called.
+        path: the file, as ids show it, never cut: relative to the folder, or from the package's name on.
+        line: the line of the function's name or of the heading, from 1.
+        name: the function's name within its file, or the heading; `(file)` for a whole file, `(text)` for text
+            without a heading.
     """
 
     path: str
@@ -47,29 +91,32 @@ class Location(Struct, frozen=True, gc=False):
 
 
 class Catalog(Struct, frozen=True):
-    """One snapshot of functions, within the limits of a request.
+    """One snapshot of documents, within the limits of a request.
 
     Attributes:
-        snapshot_id: names what was read: equal for equal documents in equal order, 39 bytes.
+        snapshot_id: names what was read: a digest of the documents in their order and, of a git work tree, the commit
+            and whether it is dirty. At most 128 bytes.
         documents: at least one; ids are unique, and the order is that of the files' paths, then of the lines.
         left_out: how much is missing, by reason; reasons that did not occur are absent.
         text_bytes: UTF-8 bytes of the texts together.
+        locations: where each document is from, by its id.
     """
 
     snapshot_id: str
     documents: tuple[Document, ...]
     left_out: Mapping[Reason, int]
     text_bytes: int
+    locations: Mapping[str, Location] = field(default_factory=dict[str, Location])
 
 
-def snapshot_id(language: str, documents: Iterable[Document]) -> str:
-    """`LANGUAGE:` and 32 hexadecimal digits of the SHA-256 of all ids and texts, each after its length."""
+def snapshot_id(origin: str, documents: Iterable[Document]) -> str:
+    """`ORIGIN:` and 32 hexadecimal digits of the SHA-256 of all ids and texts, each after its length."""
     digest = hashlib.sha256()
     for document in documents:
         for part in (document.id.encode(), document.text.encode()):
             digest.update(b"%d:" % len(part))
             digest.update(part)
-    return f"{language}:{digest.hexdigest()[:32]}"
+    return f"{origin}:{digest.hexdigest()[:32]}"
 
 
 def in_words(left_out: Mapping[Reason, int]) -> str:

@@ -5,10 +5,12 @@ import importlib.util
 from collections import Counter
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 from hintcell.catalog.files import Found, SourceFile, find_files
 from hintcell.catalog.model import CatalogError, Reason, in_words
-from hintcell.catalog.python import SUFFIX
+
+SUFFIX: Final = ".py"
 
 
 def find_package(name: str, *, include_tests: bool) -> Found:

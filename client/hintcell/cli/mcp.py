@@ -9,15 +9,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 from click.core import ParameterSource
 
-from hintcell.catalog import CatalogError, build_from_directory
-from hintcell.catalog.model import Location
+from hintcell.catalog import Cache, CatalogError, MayRead, TooMuchError, build_from_directory
+from hintcell.catalog.walk import globs_of
 from hintcell.cli import EXIT_INTERRUPTED, INTERRUPTED_DEADLINE_S, Interrupted
 from hintcell.cli.figures import shown
 from hintcell.cli.group import FailureError
@@ -25,7 +25,6 @@ from hintcell.cli.options import check_principal, chosen_limits, limit_options, 
 from hintcell.cli.parameters import COUNT, SECONDS, above_zero
 from hintcell.errors import HintcellError
 from hintcell.policy import LABEL, FilePolicySource, PolicySource
-from hintcell.policy.patterns import PatternError, check_pattern, matcher
 from hintcell.searches import MAX_SESSIONS, CatalogSource, Documents, Snapshot
 from hintcell_manager.protocol import ManagerOptions
 from hintcell_worker.protocol import Limits
@@ -47,21 +46,10 @@ class _TerminatedError(BaseException):
     """SIGTERM."""
 
 
-def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path matches one of the globs; without any, each does.
-
-    Raises:
-        PatternError: one of them is none.
-    """
-    for glob in globs:
-        check_pattern(glob)
-    return matcher(globs) if globs else lambda _path: True
-
-
 def _check_globs(_context: click.Context, _parameter: click.Parameter, globs: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        _matcher(globs)
-    except PatternError as error:
+        globs_of(globs)
+    except CatalogError as error:
         raise click.BadParameter(str(error)) from error
     return globs
 
@@ -174,25 +162,32 @@ def command(
 
 def _folder(root: Path, own_globs: tuple[str, ...], limits: Limits, policy: PolicySource | None) -> CatalogSource:
     """What is below a folder now, as far as it matches the globs and the policy allows it now."""
-    is_wanted = _matcher(own_globs)
+    own = globs_of(own_globs)
+    cache = Cache()
 
     def catalog(principal: str, globs: Sequence[str]) -> Snapshot:
-        try:
-            is_asked_for = _matcher(globs)
-        except PatternError as error:
-            raise CatalogError(f"globs: {error}") from error
         may_read = None if policy is None else _may_read(policy, principal)
-        found = build_from_directory(
-            root,
-            limits=limits,
-            may_read=lambda path: is_wanted(path) and is_asked_for(path) and (may_read is None or may_read(path)),
-        )
-        places = {document.id: document.id.rsplit(":", 2) for document in found.documents}
-        locations = {name: Location(path, int(line), what) for name, (path, line, what) in places.items()}
+        if own is not None and globs:  # Of those given to the builder, a file must match one; here, one of each.
+            may_read = _both(own.match_file, may_read)
+        try:
+            found = build_from_directory(root, limits=limits, globs=globs or own_globs, may_read=may_read, cache=cache)
+        except TooMuchError as error:
+            raise CatalogError(_too_much(error)) from error
         left_out = {str(reason): number for reason, number in found.left_out.items()}
-        return Documents(found.snapshot_id, found.documents, locations, left_out)
+        return Documents(found.snapshot_id, found.documents, found.locations, left_out)
 
     return catalog
+
+
+def _both(one: MayRead, other: MayRead | None) -> MayRead:
+    return one if other is None else lambda path: one(path) and other(path)
+
+
+def _too_much(error: TooMuchError) -> str:
+    """For the model, which can narrow a search, but not raise a limit."""
+    folders = ", ".join(f"{folder.path}/** ({folder.documents:,})" for folder in error.folders)
+    advice = f"narrow it with globs{folders and f', the largest folders are {folders}'}"
+    return f"too much for one search: {error.excess}: {advice}; the user can raise --max-documents and the others"
 
 
 def _label(root: Path) -> str:
@@ -200,7 +195,7 @@ def _label(root: Path) -> str:
     return "folder:" + os.fsencode(root.resolve()).decode("utf-8", "backslashreplace")
 
 
-def _may_read(policy: PolicySource, principal: str) -> Callable[[str], bool]:
+def _may_read(policy: PolicySource, principal: str) -> MayRead:
     now = policy.read()
     if not now.rules_of(principal).allow:
         raise CatalogError(

@@ -46,7 +46,7 @@ def limit_options(command: Decorated) -> Decorated:
     """Give a command the three options of what a snapshot may hold; `chosen_limits` takes their values."""
     for name, kind, what in reversed(
         (
-            ("--max-documents", COUNT, f"Functions that a snapshot may hold. [default: {USUAL_LIMITS.max_documents}]"),
+            ("--max-documents", COUNT, f"Functions or texts in a snapshot. [default: {USUAL_LIMITS.max_documents}]"),
             ("--max-text-bytes", SIZE, "Text of all of them together. [default: 2MiB]"),
             ("--max-request-bytes", SIZE, "All of it encoded as JSON. [default: 16MiB]"),
         )

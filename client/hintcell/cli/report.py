@@ -20,6 +20,8 @@ _NO_MATCH_YET: Final = ", or --identifier-hints, which also looks at parts of na
 _PARTS_ONLY: Final = (
     "No function has a whole word of the query (every score is 0): the order is by parts of names, if any match."
 )
+# Where there was nothing to take.
+_NO_LOSS: Final = frozenset({Reason.EMPTY_FILES, Reason.FILES_WITHOUT_FUNCTIONS})
 _NO_OTHERS: Final = "No other function has a word of the query."
 _OUT_OF_SCOPE: Final = (
     "With names split into parts, the texts would be over the limits of a snapshot, or the query has no word: "
@@ -98,7 +100,7 @@ class TableReport:
         shown = f"1-{self._shown:,}" if self._shown else "0"
         lines.append(f"{shown} of {page.total:,} functions; policy {page.policy}")
         lines.append(f"Session {session.id}, pid {session.pid}")
-        left_out = {reason: count for reason, count in catalog.left_out.items() if reason is not Reason.EMPTY_FILES}
+        left_out = {reason: count for reason, count in catalog.left_out.items() if reason not in _NO_LOSS}
         if left_out:
             lines.append("Left out: " + ", ".join(f"{reason}: {count:,}" for reason, count in left_out.items()))
         if page.next_cursor is not None and not self._all_matches_shown:

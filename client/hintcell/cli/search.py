@@ -1,4 +1,4 @@
-"""`hintcell search`: a catalog of Python functions, one session over it, and its pages printed.
+"""`hintcell search`: a catalog of functions and texts, one session over it, and its pages printed.
 
 Covers the command line and the order of things: the grant first, then what may be read. Does not cover what is
 printed (`report`) or what a catalog holds (`hintcell.catalog`).
@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from msgspec import structs
 
-from hintcell.catalog import Catalog, CatalogError, build_from_directory, build_from_packages
+from hintcell.catalog import Catalog, TooMuchError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
 from hintcell.cli.figures import shown
 from hintcell.cli.group import FailureError
@@ -49,17 +49,24 @@ def _check_query(_context: click.Context, _parameter: click.Parameter, words: tu
     type=click.Path(exists=True, file_okay=False),
     default=".",
     show_default="the current directory",
-    help="Search the Python files below this folder.",
+    help="Search the files below this folder.",
+)
+@click.option(
+    "--glob",
+    "globs",
+    multiple=True,
+    metavar="PATTERN",
+    help="Search only files that match, such as 'src/**' or '*.go'; '!' in front excludes. May be repeated.",
 )
 @click.option(
     "--package",
     "packages",
     multiple=True,
     metavar="NAME",
-    help="Search an installed package instead, or a part of one such as scipy.stats. May be repeated.",
+    help="Search the Python functions of an installed package, or a part such as scipy.stats. May be repeated.",
 )
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
-@click.option("--fit", is_flag=True, help="If there are too many functions, take as many as fit, files in turn.")
+@click.option("--fit", is_flag=True, help="If there is too much, take as much as fits, files in turn.")
 @limit_options
 @click.option(
     "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Functions in a page."
@@ -92,6 +99,7 @@ def command(
     query: str,
     *,
     root: str,
+    globs: tuple[str, ...],
     packages: tuple[str, ...],
     tests: bool | None,
     fit: bool,
@@ -106,14 +114,17 @@ def command(
     principal: str,
     policy: str | None,
 ) -> None:
-    """Rank Python functions for QUERY, the best first.
+    """Rank functions and texts for QUERY, the best first.
 
-    The functions of a folder or of installed packages are one snapshot, of at most 4,096 functions with 2 MiB of
-    text unless you raise the limits. A process of its own ranks them, and ends with this command.
+    Those below a folder (functions of a dozen languages, sections of texts, whole small files) or the functions of
+    installed packages are one snapshot, of at most 4,096 with 2 MiB of text unless you raise the limits. A process of
+    its own ranks them, and ends with this command.
     """
     limits = chosen_limits(max_documents, max_text_bytes, max_request_bytes)
     if packages and context.get_parameter_source("root") is not ParameterSource.DEFAULT:
         raise click.UsageError("--root and --package exclude each other: search a folder or packages")
+    if packages and globs:
+        raise click.UsageError("--glob and --package exclude each other: name parts of packages, as in scipy.stats")
     if packages and policy is not None:
         raise click.UsageError("--package and --policy exclude each other: a policy is about the files below --root")
     report: Report = JsonReport() if as_json else TableReport(console(), limit=limit)
@@ -123,9 +134,10 @@ def command(
             labels = _labels(root, packages)
             grant = client.grant(principal, labels if policy is None else [*labels, LABEL])
             may_read = None if policy is None else _may_read(policy, principal)
-            activity.says("Reading functions")
+            activity.says("Reading files")
             catalog = _catalog(
                 root,
+                globs,
                 packages,
                 limits,
                 tests=tests,
@@ -134,7 +146,7 @@ def command(
                 may_read=may_read,
                 activity=activity,
             )
-            activity.says(f"Ranking {len(catalog.documents):,} functions")
+            activity.says(f"Ranking {len(catalog.documents):,} {'functions' if packages else 'functions and texts'}")
             with client.open(
                 grant,
                 snapshot_id=catalog.snapshot_id,
@@ -172,6 +184,7 @@ def _may_read(policy: str, principal: str) -> Callable[[str], bool]:
 
 def _catalog(
     root: str,
+    globs: tuple[str, ...],
     packages: tuple[str, ...],
     limits: Limits,
     *,
@@ -194,12 +207,30 @@ def _catalog(
             limits=limits,
             fit=fit,
             include_tests=tests is not False,
+            globs=globs,
             may_read=may_read,
             progress=activity.files_done,
         )
-    except CatalogError as error:
-        if not (message := str(error)).endswith("take only what fits"):
-            raise
+    except TooMuchError as error:
         has_tests = tests or (tests is None and not packages)
-        tests_out = ", leave tests out (--no-tests)" if has_tests else ""
-        raise FailureError(f"{message} (--fit){tests_out}, or raise the limits (--max-documents and others)") from error
+        raise FailureError(_ways_out(error, has_tests=has_tests, in_packages=bool(packages))) from error
+
+
+def _ways_out(error: TooMuchError, *, has_tests: bool, in_packages: bool) -> str:
+    """What is too much, and the options that help."""
+    if in_packages:
+        ways = ["name fewer packages, or parts of them such as 'scipy.stats'"]
+    else:
+        folders = "".join(
+            f" --glob '{folder.path}/**' ({folder.documents:,} with {folder.text_bytes:,} bytes)"
+            for folder in error.folders
+        )
+        ways = [f"narrow it ({folders.strip() or '--glob PATTERN'})"]
+    if error.raised:
+        options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in error.raised.items())
+        ways.append(f"raise the limits ({options})")
+    if not in_packages:
+        ways.append("search one folder at a time (--root)")
+    if has_tests:
+        ways.append("leave tests out (--no-tests)")
+    return f"too much for one snapshot: {error.excess}; {', '.join(ways)}, or take only what fits (--fit)"

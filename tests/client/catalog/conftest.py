@@ -1,6 +1,8 @@
 """A folder made from a table of names and contents."""
 
-from collections.abc import Callable, Mapping
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,18 @@ def tree(tmp_path: Path) -> Tree:
         return root
 
     return write
+
+
+@pytest.fixture
+def site(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
+    """Writes files into a folder on the import path; in the end, nothing of it must have been imported."""
+    monkeypatch.setattr(sys, "path", [str(tree({})), *sys.path])
+    before = set(sys.modules)
+
+    def write(files: Mapping[str, str | bytes]) -> Path:
+        root = tree(files)
+        importlib.invalidate_caches()  # a folder's time stamp may be too coarse to show that it has changed
+        return root
+
+    yield write
+    assert not [name for name in set(sys.modules) - before if name.startswith("hc_")]

@@ -11,7 +11,16 @@ import msgspec
 import pytest
 
 from hintcell import HintcellError
-from hintcell.catalog import Catalog, CatalogError, Reason, build_from_directory, build_from_packages
+from hintcell.catalog import (
+    Catalog,
+    CatalogError,
+    FolderSize,
+    Location,
+    Reason,
+    TooMuchError,
+    build_from_directory,
+    build_from_packages,
+)
 from hintcell.catalog.files import MAX_FILE_BYTES
 from hintcell_worker.protocol import Document, Limits, Request, decode_request
 from tests.client.catalog.conftest import Tree
@@ -30,6 +39,10 @@ def test_a_catalog_holds_each_function_under_its_path_line_and_name(tree: Tree) 
         Document("a/c.py:4:A.m", "    @x\n    def m(self): pass"),
         Document("b.py:1:f", "def f():\n    return 1"),
     )
+    assert catalog.locations == {
+        "a/c.py:4:A.m": Location("a/c.py", 4, "A.m"),
+        "b.py:1:f": Location("b.py", 1, "f"),
+    }
     assert catalog.left_out == {}
     assert catalog.text_bytes == sum(len(document.text) for document in catalog.documents)
 
@@ -56,14 +69,18 @@ def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
             "binary.py": b"\x7fELF\x02\x01\x01\x00\x00\xff",
             "null.py": b"def f(): pass\x00",
             "syntax.py": "def f(:\n",
-            "python2.py": "print 'x'\n",
-            "nested.py": "x = " + "-" * 100_000 + "1\n",
+            "python2.py": "print 'x'\ndef f(): pass\n",
+            "nested.py": "x = " + "-" * 65_000 + "1\n",
             "escape.py": "def f(): return '\\d'\n",
             "latin.py": b"def f(): return '\xe9'\n",
             "mark.py": b"\xef\xbb\xbfdef f(): pass\r\n",
             "empty.py": "",
+            "blank.md": "\n \n",
             "constants.py": "x = 1\n",
+            "data.bin": "",
             "large.py": b"#" * (MAX_FILE_BYTES + 1),
+            "large.sql": b"--\n" * 30_000,
+            "message_pb2.py": _GOOD,
             os.fsdecode(b"caf\xe9.py"): _GOOD,
             "line\nbreak.py": _GOOD,
         }
@@ -75,19 +92,125 @@ def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
     catalog = build_from_directory(root)
     assert _ids(catalog) == [
         r"caf\xe9.py:1:f",
+        "constants.py:1:(file)",
         "escape.py:1:f",
         "good.py:1:f",
         "latin.py:1:f",
         r"line\nbreak.py:1:f",
         "mark.py:1:f",
+        "python2.py:2:f",
+        "syntax.py:1:f",
     ]
     assert catalog.left_out == {
         Reason.UNREADABLE_FILES: 1,
+        Reason.OTHER_FILES: 1,
         Reason.LINKS: 2,
-        Reason.LARGE_FILES: 1,
-        Reason.INVALID_FILES: 5,
+        Reason.GENERATED_FILES: 1,
+        Reason.BINARY_FILES: 2,
+        Reason.LARGE_FILES: 2,
+        Reason.SLOW_FILES: 1,
         Reason.EMPTY_FILES: 2,
     }
+
+
+def test_files_of_every_language_and_texts_are_documents_side_by_side(tree: Tree) -> None:
+    root = tree(
+        {
+            "a.go": "package a\n\nfunc (t *T) Get() int { return 1 }\n",
+            "b.rs": "struct A;\n",
+            "README": "Read me.\n",
+            "c.md": "Before\n\n# One: two\n\ntext\n",
+            "Dockerfile": "FROM scratch\n",
+            "d.h": "class A {\n public:\n  int f() { return 1; }\n};\n",
+        }
+    )
+    catalog = build_from_directory(root)
+    assert catalog.documents == (
+        Document("Dockerfile:1:(file)", "FROM scratch"),
+        Document("README:1:(text)", "Read me."),
+        Document("a.go:3:T.Get", "func (t *T) Get() int { return 1 }"),
+        Document("b.rs:1:(file)", "struct A;"),
+        Document("c.md:1:(text)", "Before"),
+        Document("c.md:3:One two", "# One: two\n\ntext"),
+        Document("d.h:3:A.f", "  int f() { return 1; }"),
+    )
+    assert catalog.left_out == {}
+
+
+def test_of_packages_only_functions_of_python_are_taken(site: Tree) -> None:
+    site(
+        {
+            "hc_p/__init__.py": "",
+            "hc_p/a.py": _GOOD,
+            "hc_p/b.go": "func f() {}",
+            "hc_p/c.md": "# c",
+            "hc_p/d.py": "x = 1",
+        }
+    )
+    catalog = build_from_packages(["hc_p"])
+    assert _ids(catalog) == ["hc_p/a.py:1:f"]
+    assert catalog.left_out == {Reason.FILES_WITHOUT_FUNCTIONS: 2}
+    assert catalog.snapshot_id.startswith("python:")
+
+
+def test_what_may_not_be_read_is_never_opened_and_leaves_no_trace(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, str | bytes] = {
+        "open/a.py": _GOOD,
+        "open/b.md": "# b\n",
+        "open/c.bin": "",
+        ".gitignore": "ignored*\n",
+    }
+    secret = "secret\udcff"
+    hidden = [
+        *("s.py", "s.md", "s.bin", "s_pb2.py", "test_s.py", ".gitignore", "ignored.py", "ignored/x.py", "vendor/x.py"),
+        *("env/pyvenv.cfg", "link.py", "empty.py"),
+    ]
+    root = tree({**files, **{f"{secret}/{name}": "x = 1" for name in hidden}, f"{secret}/{'n' * 140}.py": _GOOD})
+    (root / secret / "elsewhere").symlink_to(root)
+    os.mkfifo(root / secret / "pipe.py")
+    opening = os.open
+    opened: list[str] = []
+
+    def noting(path: str, flags: int) -> int:
+        opened.append(str(path))
+        return opening(path, flags)
+
+    monkeypatch.setattr("hintcell.catalog.files.os.open", noting)
+    asked: list[str] = []
+
+    def may_read(path: str) -> bool:
+        asked.append(path)
+        return not path.startswith(secret)
+
+    for options in ({}, {"globs": ["*.py", "*.md"]}, {"include_tests": False}):
+        catalog = build_from_directory(root, may_read=may_read, **options)  # type: ignore[arg-type]
+        assert f"{secret}/s.py" in asked
+        assert not [path for path in opened if secret in path and not path.endswith(".gitignore")]
+        without = tree({})
+        (without / secret).rename(without.parent / "aside")
+        try:
+            assert build_from_directory(without, may_read=may_read, **options) == catalog  # type: ignore[arg-type]
+        finally:
+            (without.parent / "aside").rename(without / secret)
+
+
+def test_only_files_that_match_a_glob_are_read(tree: Tree) -> None:
+    root = tree(dict.fromkeys(["src/a.py", "src/b/c.py", "docs/d.py", "e.py", "src/f.xyz"], _GOOD))
+    for globs, expected in (
+        (["src/**"], ["src/a.py:1:f", "src/b/c.py:1:f"]),
+        (["./src/*.py", "e.py"], ["e.py:1:f", "src/a.py:1:f"]),
+        (["*.py", "!src"], ["docs/d.py:1:f", "e.py:1:f"]),
+        (["/e.py"], ["e.py:1:f"]),
+    ):
+        catalog = build_from_directory(root, globs=globs)
+        assert _ids(catalog) == expected
+        assert sum(catalog.left_out.values()) == 5 - len(expected)
+        assert set(catalog.left_out) <= {Reason.OUTSIDE_GLOBS, Reason.OTHER_FILES}
+    assert build_from_directory(root, globs="src/**") == build_from_directory(root, globs=["src/**"])
+    with pytest.raises(CatalogError, match=r"nothing to take below .* \(files outside the globs: 5\)"):
+        build_from_directory(root, globs=["nowhere/**"])
+    with pytest.raises(CatalogError, match=r"^Invalid git pattern: '!': use globs such as"):
+        build_from_directory(root, globs=["!"])
 
 
 def test_an_unreadable_file_is_counted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,24 +249,41 @@ def test_a_snapshot_id_changes_with_ids_and_texts_and_with_nothing_else(tree: Tr
     root = tree({"a.py": _GOOD, "b.py": _GOOD})
     first = build_from_directory(root)
     assert build_from_directory(f"{root}/") == first
-    tree({"c.py": "", "b.py": _GOOD + "\n# a remark\n"})
+    tree({"c.py": "", "b.py": _GOOD + "\n# a remark\n", "d.bin": "x"})
     assert build_from_directory(root).snapshot_id == first.snapshot_id
     (root / "b.py").rename(root / "d.py")
     renamed = build_from_directory(root)
     tree({"d.py": _GOOD.replace("1", "2")})
     changed = build_from_directory(root)
     assert len({first.snapshot_id, renamed.snapshot_id, changed.snapshot_id}) == 3
-    assert all(len(catalog.snapshot_id.encode()) == 39 for catalog in (first, renamed, changed))
+    assert all(catalog.snapshot_id.startswith("files:") for catalog in (first, renamed, changed))
+    assert all(len(catalog.snapshot_id.encode()) == 38 for catalog in (first, renamed, changed))
 
 
 def test_a_catalog_at_each_limit_is_built_and_one_over_it_refused(tree: Tree) -> None:
     root = tree({f"m{number}.py": _GOOD for number in range(10)})
     text_bytes = 10 * len(_GOOD.strip())
     assert len(build_from_directory(root, limits=Limits(10, text_bytes)).documents) == 10
-    with pytest.raises(CatalogError, match=r"10 functions \(1 over the limit of 9\); choose a smaller folder, "):
+    with pytest.raises(TooMuchError, match=r"10 documents \(1 over the limit of 9\); narrow it with globs, "):
         build_from_directory(root, limits=Limits(9, text_bytes))
-    with pytest.raises(CatalogError, match=rf"{text_bytes} bytes of text \(1 over the limit of {text_bytes - 1}\)"):
+    with pytest.raises(TooMuchError, match=rf"{text_bytes} bytes of text \(1 over the limit of {text_bytes - 1}\)"):
         build_from_directory(root, limits=Limits(10, text_bytes - 1))
+
+
+def test_too_much_is_refused_with_the_counts_and_the_ways_out(tree: Tree) -> None:
+    root = tree({"a/b/1.py": _GOOD * 2, "a/c/1.py": _GOOD, os.fsdecode(b"\xff/1.py"): _GOOD, "x.py": _GOOD})
+    with pytest.raises(TooMuchError) as refusal:
+        build_from_directory(root, limits=Limits(4, 50))
+    assert str(refusal.value) == (
+        "too much for one snapshot: 5 documents (1 over the limit of 4) and 105 bytes of text (55 over the limit of 50)"
+        r"; narrow it with globs ('a/**' has 3 with 63 bytes, '\xff/**' has 1 with 21 bytes), raise the limits "
+        "(max_documents=5, max_text_bytes=105), search one folder at a time, or take only what fits"
+    )
+    assert refusal.value.folders == (FolderSize("a", 3, 63), FolderSize(r"\xff", 1, 21))
+    assert refusal.value.raised == {"max_documents": 5, "max_text_bytes": 105}
+    assert len(build_from_directory(root, limits=Limits(5, 105)).documents) == 5
+    with pytest.raises(TooMuchError, match=r"4 functions \(1 over the limit of 3\); name fewer packages"):
+        build_from_packages(["bisect"], limits=Limits(3))
 
 
 def test_what_fits_is_taken_and_the_rest_is_counted(tree: Tree) -> None:
@@ -183,15 +323,16 @@ def test_progress_goes_from_none_to_all_files(tree: Tree) -> None:
 
 
 def test_nothing_found_is_an_error_that_says_what_was_left_out(tree: Tree) -> None:
-    root = tree({"a.py": "def f(:", "b.py": "", "tests/c.py": _GOOD})
+    root = tree({"a.pb.go": "", "b.py": "", "tests/c.py": _GOOD})
     with pytest.raises(CatalogError) as refusal:
         build_from_directory(root, include_tests=False)
     assert str(refusal.value) == (
-        f"no Python function to take below '{root}' "
-        "(test files: 1, files without valid source: 1, files without functions: 1): look in another place"
+        f"nothing to take below '{root}' (test files: 1, generated files: 1, empty files: 1): look in another place"
     )
-    with pytest.raises(CatalogError, match="functions over the limits: 1"):
+    with pytest.raises(CatalogError, match="documents over the limits: 1"):
         build_from_directory(root / "tests", limits=Limits(max_text_bytes=3), fit=True)
+    with pytest.raises(CatalogError, match=r"^no Python function to take in this \(files without functions: 1\): "):
+        build_from_packages(["this"])
 
 
 @pytest.mark.parametrize(
@@ -233,7 +374,10 @@ def test_building_loads_no_package_that_it_reads_and_no_scientific_library() -> 
     code = (
         "import sys\n"
         "from hintcell.catalog import build_from_packages\n"
+        "assert not [name for name in sys.modules if name.startswith('tree_sitter_')]\n"
         "build_from_packages(['numpy.fft', 'scipy.fft', 'sklearn.tree', 'wave'])\n"
+        "grammars = {name.partition('.')[0] for name in sys.modules if name.startswith('tree_sitter_')}\n"
+        "assert grammars == {'tree_sitter_python'}\n"
         "assert not {'numpy', 'scipy', 'sklearn', 'wave'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)

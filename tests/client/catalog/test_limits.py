@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hintcell.catalog.limits import Gathering
-from hintcell.catalog.model import CatalogError
+from hintcell.catalog.limits import Folders, Gathering, OverLimitsError
+from hintcell.catalog.model import FolderSize
 from hintcell_worker.protocol import MAX_QUERY_BYTES, Document, Limits, Request, utf8_length
 
 _SNAPSHOT_ID = "python:0123456789abcdef"
@@ -26,14 +26,26 @@ def _documents(groups: _Groups) -> list[list[list[Document]]]:
     ]
 
 
-def _gather(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool) -> list[Document]:
+def _gathering(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool) -> Gathering:
     gathering = Gathering(limits, len(_SNAPSHOT_ID), fit=fit)
     for group in groups:
         gathering.start_group()
         for file in group:
             for turn, document in enumerate(file):
                 gathering.add(document, turn)
-    return gathering.chosen("name fewer packages")
+    return gathering
+
+
+def _gather(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool) -> list[Document]:
+    return _gathering(groups, limits, fit=fit).chosen()
+
+
+def _excess(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits) -> str:
+    """What is said about documents that are over the limits."""
+    gathering = _gathering(groups, limits, fit=False)
+    with pytest.raises(OverLimitsError):
+        gathering.chosen()
+    return gathering.excess("functions")
 
 
 def _flat(groups: Sequence[Sequence[Sequence[Document]]]) -> list[Document]:
@@ -59,8 +71,7 @@ def test_one_over_any_limit_is_refused(groups: _Groups, limit: str) -> None:
     tight = _measure(_flat(documents))
     assume(getattr(tight, limit) > 0 and _flat(documents))
     limits = msgspec.structs.replace(tight, **{limit: getattr(tight, limit) - 1})
-    with pytest.raises(CatalogError, match=rf"\(1 over the limit of {getattr(limits, limit):,}\)"):
-        _gather(documents, limits, fit=False)
+    assert f"(1 over the limit of {getattr(limits, limit):,})" in _excess(documents, limits)
 
 
 @given(_groups, st.integers(0, 20), st.integers(0, 200), st.integers(0, 2000))
@@ -112,18 +123,51 @@ def test_one_huge_text_gives_its_turn_away() -> None:
 def test_a_text_of_control_characters_counts_with_its_escapes() -> None:
     documents = [[[Document("a", "\x01" * 1000)]]]
     limits = Limits(max_request_bytes=_measure([]).max_request_bytes + 5_000)
-    with pytest.raises(CatalogError, match="bytes as JSON"):
-        _gather(documents, limits, fit=False)
+    assert "bytes as JSON" in _excess(documents, limits)
     assert _gather(documents, limits, fit=True) == []
 
 
-def test_a_refusal_names_every_limit_what_is_over_it_and_what_to_do() -> None:
+def test_a_refusal_names_every_limit_and_what_is_over_it() -> None:
     documents = [[[Document(str(number), "\x01" * 1000) for number in range(20)]]]
     line_bytes = _measure(_flat(documents)).max_request_bytes
-    with pytest.raises(CatalogError) as refusal:
-        _gather(documents, Limits(15, 4_000, 100_000), fit=False)
-    assert str(refusal.value) == (
-        "too much for one snapshot: 20 functions (5 over the limit of 15) and 20,000 bytes of text (16,000 over the "
-        f"limit of 4,000) and {line_bytes:,} bytes as JSON ({line_bytes - 100_000:,} over the limit of 100,000); "
-        "name fewer packages, or take only what fits"
+    assert _excess(documents, Limits(15, 4_000, 100_000)) == (
+        "20 functions (5 over the limit of 15) and 20,000 bytes of text (16,000 over the limit of 4,000) and "
+        f"{line_bytes:,} bytes as JSON ({line_bytes - 100_000:,} over the limit of 100,000)"
     )
+
+
+@given(_groups)
+def test_the_limits_to_raise_are_those_that_are_too_low_and_are_then_enough(groups: _Groups) -> None:
+    documents = _documents(groups)
+    assume(any(document.text for document in _flat(documents)))
+    tight = _measure(_flat(documents))
+    raised = _gathering(documents, Limits(tight.max_documents, 0, 1), fit=False).raised()
+    assert raised == {"max_text_bytes": tight.max_text_bytes, "max_request_bytes": tight.max_request_bytes}
+
+
+def test_limits_beyond_what_a_worker_takes_are_not_to_be_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathering = _gathering([[[Document("a", "x" * 100)]]], Limits(1, 10), fit=False)
+    assert gathering.raised() == {"max_text_bytes": 100}
+    monkeypatch.setattr("hintcell_worker.protocol._MOST_BYTES", 99)
+    assert gathering.raised() == {}
+
+
+def _largest(sizes: dict[str, list[int]]) -> list[FolderSize]:
+    folders = Folders()
+    for path, texts in sizes.items():
+        for size in texts:
+            folders.add(path, Document("id", "x" * size))
+    return folders.largest()
+
+
+def test_the_largest_folders_are_the_three_with_the_most_text() -> None:
+    sizes = {"a/x/1.py": [4, 4], "a/2.py": [4], "b/1.py": [20], "c/1.py": [1], "d/1.py": [11], "top.py": [100]}
+    assert _largest(sizes) == [FolderSize("b", 1, 20), FolderSize("a", 3, 12), FolderSize("d", 1, 11)]
+
+
+def test_a_folder_that_holds_nearly_everything_is_looked_into() -> None:
+    sizes = {"src/a/1.py": [50], "src/ab/1.py": [30], "src/1.py": [10], "docs/1.md": [10]}
+    assert _largest(sizes) == [FolderSize("src/a", 1, 50), FolderSize("src/ab", 1, 30)]
+    assert _largest({"src/a/b/1.py": [1]}) == [FolderSize("src/a/b", 1, 1)]
+    assert _largest({"1.py": [1]}) == []
+    assert _largest({}) == []

@@ -31,6 +31,6 @@ def test_no_boundary_between_ids_and_texts_can_move_unseen() -> None:
 
 def test_counts_are_one_phrase_in_the_order_of_the_reasons() -> None:
     assert in_words({Reason.OVER_LIMITS: 1234, Reason.TEST_FILES: 2, Reason.LINKS: 0}) == (
-        "test files: 2, functions over the limits: 1,234"
+        "test files: 2, documents over the limits: 1,234"
     )
     assert in_words({}) == ""

@@ -1,9 +1,7 @@
 """Installed packages are found without being imported, in whatever form they are installed."""
 
-import importlib
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -15,21 +13,6 @@ from hintcell.catalog.packages import find_package
 from tests.client.catalog.conftest import Tree
 
 _EXPLOSIVE = "raise SystemExit('imported')"
-
-
-@pytest.fixture
-def site(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
-    """Writes files into a folder on the import path; in the end, nothing of it must have been imported."""
-    monkeypatch.setattr(sys, "path", [str(tree({})), *sys.path])
-    before = set(sys.modules)
-
-    def write(files: Mapping[str, str | bytes]) -> Path:
-        root = tree(files)
-        importlib.invalidate_caches()  # a folder's time stamp may be too coarse to show that it has changed
-        return root
-
-    yield write
-    assert not [name for name in set(sys.modules) - before if name.startswith("hc_")]
 
 
 def _names(name: str, *, include_tests: bool = False) -> list[str]:

@@ -1,14 +1,17 @@
-"""Which functions a source file has, with exactly its lines; and that no bytes lead to a traceback."""
-
-import threading
-import warnings
+"""Which functions a Python file has, with exactly its lines; and that no bytes lead to a traceback."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hintcell.catalog.python import Function, InvalidSourceError, functions_of
+from hintcell.catalog import source as parsing
+from hintcell.catalog.decoding import text_of
+from hintcell.catalog.model import Part
 from tests.client.catalog.sources import Module, modules
+
+
+def functions_of(source: bytes) -> list[Part]:
+    return parsing.functions_of(text_of(source, "python"), "python")
 
 
 @given(modules())
@@ -39,26 +42,36 @@ def test_a_byte_order_mark_and_the_declared_encoding_change_no_function(module: 
 @example(b"# coding: utf-16\ndef f(): pass")
 @example(b"x = " + b"1" * 5000)
 @example(b"\n".join(b" " * depth + b"if x:" for depth in range(200)))
-def test_any_bytes_give_functions_or_invalid_source(source: bytes) -> None:
-    try:
-        functions = functions_of(source)
-    except InvalidSourceError:
-        return
-    for function in functions:
+def test_any_bytes_give_functions(source: bytes) -> None:
+    for function in functions_of(source):
         assert function.name
+        assert function.line >= 1
         assert function.text.encode()
 
 
 @pytest.mark.parametrize("line_before", [b"", b"#!/usr/bin/python\n", b"# caf\xe9\n"])
-def test_an_unknown_encoding_is_invalid_source(line_before: bytes) -> None:
-    with pytest.raises(InvalidSourceError):
-        functions_of(line_before + b"# coding: no-such-encoding\ndef f(): pass\n")
+@pytest.mark.parametrize("encoding", [b"no-such-encoding", b"rot13", b"idna", b"punycode", b"undefined", b"zip"])
+def test_an_encoding_that_cannot_be_used_is_taken_as_utf8(line_before: bytes, encoding: bytes) -> None:
+    source = line_before + b"# coding: " + encoding + b"\ndef f(): return 'gr\xc3\xb6\xdfe'\n"
+    assert [function.text for function in functions_of(source)] == ["def f(): return 'grö\ufffde'"]
+
+
+def test_an_encoding_that_takes_for_ever_is_not_used() -> None:
+    # In Punycode, what is before the last hyphen stays as it is, and the hyphen goes.
+    assert functions_of(b"# coding: punycode\ndef f(): pass  # -") == [Part(2, "f", "def f(): pass  # -")]
 
 
 @pytest.mark.parametrize("source", ["(" * 100_000, "-" * 100_000 + "1", "a" + ".a" * 100_000, "a" + "()" * 100_000])
-def test_nesting_deeper_than_the_parser_can_go_is_invalid_source(source: str) -> None:
-    with pytest.raises(InvalidSourceError):
-        functions_of(source.encode())
+def test_nesting_of_any_depth_ends_nothing(source: str) -> None:
+    try:
+        assert functions_of(f"def f(): pass\n{source}\n".encode())[0] == Part(1, "f", "def f(): pass")
+    except parsing.TooSlowError:
+        assert not source.startswith("a.")
+
+
+def test_functions_around_a_syntax_error_are_found() -> None:
+    source = b"def f(): pass\n\nprint 'x'\nx = = 1\n\nclass A:\n    def g(self): pass\n    def (: \n\ndef h(): pass\n"
+    assert {(function.line, function.name) for function in functions_of(source)} >= {(1, "f"), (7, "A.g"), (10, "h")}
 
 
 @pytest.mark.parametrize(
@@ -101,22 +114,6 @@ class A:
     ]
 
 
-def test_warnings_about_the_code_are_silent_and_the_filters_stay_as_they_were() -> None:
-    before = list(warnings.filters)
-    source = b"def f(): return '\\d', 1is 2"  # an error under this project's pytest settings
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert functions_of(source) == [Function(1, "f", source.decode())]
-    assert caught == []
-    assert warnings.filters == before
-
-
-def test_parsing_in_several_threads_leaves_the_filters_as_they_were() -> None:
-    before = list(warnings.filters)
-    source = b"def f(): return '\\d'\n" * 200
-    threads = [threading.Thread(target=lambda: [functions_of(source) for _ in range(20)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert warnings.filters == before
+def test_comments_after_the_last_statement_are_outside_and_names_are_those_of_python() -> None:
+    source = "def ﬁ():\n    pass  # inside\n    # outside\n\n    # outside\nx = 1\n"
+    assert functions_of(source.encode()) == [Part(1, "fi", "def ﬁ():\n    pass  # inside")]

@@ -67,7 +67,7 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(command: Command, tmp_p
 def test_a_limit_that_is_exceeded_is_one_line_and_leaves_no_process(command: Command, tmp_path: Path) -> None:
     status, out, err = command.run("search", "needle", "--root", many_functions(tmp_path, 4_097))
     assert (status, out) == (1, b"")
-    assert err.startswith("hintcell: too much for one snapshot: 4,097 functions (1 over the limit of 4,096)")
+    assert err.startswith("hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096)")
     assert err.count("\n") == 1
     assert command.processes() == []
 

@@ -187,16 +187,46 @@ def test_an_error_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch, root
     assert result.stderr.count("\n") == 1
 
 
-def test_one_function_too_many_says_so_and_names_the_ways_out(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+def test_one_document_too_many_says_so_and_names_the_ways_out(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     count = Limits().max_documents - 1
     (root / "b.py").write_text("".join(f"def f{number}(): pass\n" for number in range(count)))
     result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root))
     assert result.exit_code == 1
-    assert "4,097 functions (1 over the limit of 4,096)" in result.stderr
-    assert "take only what fits (--fit), leave tests out (--no-tests), or raise the limits" in result.stderr
+    assert result.stderr == (
+        "hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096); narrow it (--glob PATTERN), "
+        "raise the limits (--max-documents 4097), search one folder at a time (--root), leave tests out (--no-tests), "
+        "or take only what fits (--fit)\n"
+    )
     client = FakeClient(_RANKING)
     assert call(monkeypatch, client, "--root", str(root), "--fit").exit_code == 0
     assert len(client.documents) == Limits().max_documents
+
+
+def test_the_largest_folders_are_named_as_globs_when_there_is_too_much(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    for folder, text in (("x", "def f(): pass"), ("y", "def f(): return 1")):
+        (root / folder).mkdir()
+        (root / folder / "a.py").write_text(text)
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-documents", "3", "--no-tests")
+    assert result.exit_code == 0
+    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-documents", "3")
+    assert "narrow it (--glob 'y/**' (1 with 17 bytes) --glob 'x/**' (1 with 13 bytes)), raise" in result.stderr
+
+
+def test_globs_choose_the_files(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    client = FakeClient(_RANKING)
+    result = call(monkeypatch, client, "--root", str(root), "--glob", "*.py", "--glob", "!test_*")
+    assert [document.id for document in client.documents] == ["a.py:1:read"]
+    assert "Left out: files outside the globs: 1" in result.stdout
+
+
+def test_too_many_functions_of_packages_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = call(monkeypatch, FakeClient(_RANKING), "--package", "bisect", "--max-documents", "3")
+    assert result.stderr == (
+        "hintcell: too much for one snapshot: 4 functions (1 over the limit of 3); name fewer packages, or parts of "
+        "them such as 'scipy.stats', raise the limits (--max-documents 4), or take only what fits (--fit)\n"
+    )
 
 
 def test_what_fits_leaves_room_for_names_to_be_split(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -213,10 +243,10 @@ def test_what_fits_leaves_room_for_names_to_be_split(monkeypatch: pytest.MonkeyP
     assert limit * 97 // 100 < sizes[1] <= limit * 99 // 100
 
 
-def test_a_folder_without_functions_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_without_anything_to_read_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = call(monkeypatch, FakeClient(), "--root", str(tmp_path))
     assert result.exit_code == 1
-    assert "no Python function" in result.stderr
+    assert "nothing to take" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -232,6 +262,7 @@ def test_a_folder_without_functions_is_an_error(monkeypatch: pytest.MonkeyPatch,
         (["x", "--limit", "4097"], "1<=x<=4096"),
         (["x", "--root", "/nowhere/at/all"], "does not exist"),
         (["x", "--root", ".", "--package", "json"], "exclude each other"),
+        (["x", "--glob", "*.py", "--package", "json"], "exclude each other"),
     ],
 )
 def test_a_wrong_call_starts_nothing(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:

@@ -23,7 +23,7 @@ _SOURCE = {
     "app.py": "def read_config(): return 'read the config'\n\ndef write_config(): return 'config'\n",
     "secrets/keys.py": "def read_keys(): return 'read read config config'\n\ndef rotate(): return 'keys'\n",
     "lib/deep.py": "def read(): return 'config of lib'\n",
-    "README": "read config",
+    "data.json": "read config",
 }
 
 

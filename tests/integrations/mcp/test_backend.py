@@ -3,13 +3,14 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from hintcell import Client, ControlFailed, Document
 from hintcell.integrations.mcp import Backend, Settings
 from hintcell.integrations.mcp.backend import Revoking, Watcher
-from hintcell.searches import Documents, SearchFailed, Snapshot
+from hintcell.searches import Documents, Results, Searches, SearchFailed, Snapshot
 from tests.client.cli.processes import FOLLOW_DEADLINE_S, wait_until
 from tests.client.searches import serving, short_directory
 
@@ -137,6 +138,26 @@ def test_searches_from_many_threads_share_one_manager(watching: _Watching) -> No
             thread.join()
         assert found == [5] * 8
         assert watching.starts == 1
+
+
+@pytest.mark.parametrize(("times", "reason"), [(1, None), (2, "permission_changed")])
+def test_a_search_that_a_permission_change_ended_on_the_way_is_tried_once_more(
+    monkeypatch: pytest.MonkeyPatch, times: int, reason: str | None
+) -> None:
+    search = Searches.search
+    failures = [SearchFailed("permission_changed", "search again")] * times
+
+    def interrupted(self: Searches, *arguments: Any, **more: Any) -> Results:
+        if failures:
+            raise failures.pop()
+        return search(self, *arguments, **more)
+
+    monkeypatch.setattr(Searches, "search", interrupted)
+    with _backend() as backend:
+        if reason is None:
+            assert backend.search("needle", (), 1).total == 5
+        else:
+            assert _reason(lambda: backend.search("needle", (), 1)) == reason
 
 
 def test_after_its_end_nothing_is_started_any_more() -> None:

@@ -32,7 +32,7 @@ def test_the_end_of_the_input_ends_it(command: Command, wire: Wire) -> None:
     wire.search()
     assert command.has("worker")
     assert wire.rest(EVENT_DEADLINE_S) == (0, _QUIET, "")
-    _all_follow(command)
+    assert command.processes() == []  # Already: it waited for them.
 
 
 def test_an_input_that_ends_at_once_ends_it(command: Command) -> None:
@@ -52,7 +52,7 @@ def test_a_signal_ends_it_while_its_input_is_open(command: Command, wire: Wire, 
     wire.search()
     wire.process.send_signal(number)
     assert wire.process.wait(EVENT_DEADLINE_S) == 128 + number
-    _all_follow(command)
+    assert command.processes() == []  # Already: it waited for them.
     assert wire.rest(EVENT_DEADLINE_S) == (128 + number, _QUIET, "")
 
 

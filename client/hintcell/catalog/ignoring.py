@@ -1,0 +1,135 @@
+"""Which files and folders git would ignore: `.gitignore` at every level and `.git/info/exclude`.
+
+Of one file the last pattern that matches decides; of several, the one nearest to what is asked about that has any
+pattern that matches. What is below an ignored folder is ignored with it, whatever the patterns say: whoever walks
+does not enter it. Two things differ from git: a file that is tracked although a pattern matches it is ignored, and
+the user's own patterns (`core.excludesFile`) are not looked at, so that every user finds the same.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+from hintcell.catalog.files import SourceFile, TooLargeError, read_file
+
+IGNORE_FILE: Final = ".gitignore"
+_GIT: Final = ".git"
+_EVERY_FOLDER: Final = re.compile(r"(?<=.)(?:/\*\*)+/\s*$")
+# The group of the library's expressions for the slash after a folder's name.
+_FOLDER: Final = "ps_d"
+
+
+class _Pattern(NamedTuple):
+    regex: re.Pattern[str]
+    ignores: bool  # not so with `!`
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches `name` itself; the library's expressions also match what is below a folder they match."""
+        match = self.regex.search(name)
+        if match is None:
+            return False
+        if match.end() == len(name) or _FOLDER not in self.regex.groupindex or match[_FOLDER] is None:
+            return True
+        # A pattern for every folder (`*/`) finds the first slash of a name; the one at its end is what counts.
+        return self.regex.search(name, len(name) - 1) is not None
+
+
+class _Rules(NamedTuple):
+    """The patterns of one file, the last first, and how the names begin that they are about."""
+
+    base: str
+    patterns: list[_Pattern]
+
+
+class Ignoring(NamedTuple):
+    """The rules that hold in one folder, the nearest first."""
+
+    rules: tuple[_Rules, ...] = ()
+
+    def below(self, folder: str, base: str) -> "Ignoring":
+        """The rules that hold in `folder`, which has an ignore file and is called `base` (ends in `/`, or empty)."""
+        if patterns := _patterns(Path(folder, IGNORE_FILE)):
+            return Ignoring((_Rules(base, patterns), *self.rules))
+        return self
+
+    def ignores(self, name: str) -> bool:
+        """Whether `name`, which ends in `/` if it is a folder, is ignored; of its parents none is."""
+        for base, patterns in self.rules:
+            relative = name.removeprefix(base)
+            for pattern in patterns:
+                if pattern.matches(relative):
+                    return pattern.ignores
+        return False
+
+
+class WorkTree(NamedTuple):
+    """What holds in a folder because of the git work tree that it is in.
+
+    Attributes:
+        prefix: how the folder's files are called from the top of the work tree, with `/` at the end; empty at the
+            top, and where there is no work tree.
+        ignoring: rules from outside of the folder, for names that start with `prefix`.
+    """
+
+    prefix: str
+    ignoring: Ignoring
+
+
+def work_tree_of(root: str) -> WorkTree:
+    """The rules from above `root`."""
+    place = os.path.realpath(root)
+    top = next((folder for folder in _upwards(place) if os.path.lexists(os.path.join(folder, _GIT))), None)  # noqa: PTH118
+    if top is None:
+        return WorkTree("", Ignoring())
+    ignoring = Ignoring()
+    if patterns := _patterns(_git_folder(Path(top, _GIT)) / "info" / "exclude"):
+        ignoring = Ignoring((_Rules("", patterns),))
+    inner = os.path.relpath(place, top).split("/") if place != top else []
+    for depth in range(len(inner)):
+        ignoring = ignoring.below("/".join((top, *inner[:depth])), "".join(f"{part}/" for part in inner[:depth]))
+    return WorkTree("".join(f"{part}/" for part in inner), ignoring)
+
+
+def _upwards(place: str) -> Iterator[str]:
+    yield place
+    while (parent := os.path.dirname(place)) != place:  # noqa: PTH120
+        yield (place := parent)
+
+
+def _git_folder(git: Path) -> Path:
+    """Where `info` is: in `.git`, or in the folder that all work trees of a repository share."""
+    if git.is_dir():
+        return git
+    try:
+        folder = git.parent / _first_line(git).removeprefix("gitdir:").strip()
+        return folder / _first_line(folder / "commondir") if (folder / "commondir").is_file() else folder
+    except (OSError, TooLargeError, ValueError):
+        return git
+
+
+def _first_line(file: Path) -> str:
+    return os.fsdecode(read_file(SourceFile(str(file), file.name)).partition(b"\n")[0]).strip()
+
+
+def _patterns(file: Path) -> list[_Pattern]:
+    """The patterns in an ignore file, the last first; none if it cannot be read or is a link, which git refuses too."""
+    try:
+        content = read_file(SourceFile(str(file), file.name))
+    except (OSError, TooLargeError, ValueError):
+        return []
+    patterns: list[_Pattern] = []
+    for line in os.fsdecode(content.removeprefix(b"\xef\xbb\xbf")).split("\n"):
+        # For the library `a/**/` is `a/`; for git it is every folder below.
+        line = _EVERY_FOLDER.sub("/**/*/", line)
+        try:
+            regex, ignores = GitIgnoreSpecPattern.pattern_to_regex(line)
+        except GitIgnorePatternError:  # git passes over what it cannot read as well
+            continue
+        if regex is not None and ignores is not None:
+            patterns.append(_Pattern(re.compile(regex), ignores))
+    return patterns[::-1]

@@ -1,0 +1,135 @@
+"""The files below a folder that a catalog of it reads, and the counts of those that it does not.
+
+What may not be read leaves no trace: neither is it opened, nor does it count, nor do folders count then, because
+of a folder nobody asks whether it may be read. Ignore files are the walk's own rules and are read in any case.
+Links are never followed, so a walk ends and stays below its root. Does not cover what a file holds (`reading`).
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pathspec import PathSpec
+from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
+
+from hintcell.catalog.files import ENVIRONMENT_MARK, Found, SourceFile, is_folder, is_link
+from hintcell.catalog.ignoring import IGNORE_FILE, Ignoring, work_tree_of
+from hintcell.catalog.kinds import is_generated_name, kind_of
+from hintcell.catalog.model import CatalogError, Reason
+
+MayRead = Callable[[str], bool]
+"""Says of a path relative to the root (with `/`; bytes that are not UTF-8 as surrogates) whether it may be read."""
+
+# Other people's source, put beside one's own.
+_VENDORED: Final = frozenset(
+    "vendor vendors vendored _vendor third_party third-party thirdparty 3rdparty node_modules bower_components "
+    "jspm_packages web_modules site-packages dist-packages Godeps Pods Carthage".split()
+)
+_CACHES: Final = frozenset({"__pycache__"})
+_TEST_FOLDERS: Final = frozenset({"test", "tests", "__tests__", "testdata"})
+_TEST_NAME: Final = re.compile(r"test_.*|.*[._](?:test|spec)\.\w+|.*Tests?\.(?:java|cs|kt|php)")
+
+# The last pattern that matches a file or a folder above it decides. (Of an ignore file it would be the last that
+# matches the file, if there is one.)
+Globs: TypeAlias = PathSpec[GitIgnoreBasicPattern]
+
+
+class _Folder(NamedTuple):
+    path: str
+    name: str  # relative to the root; ends in `/` unless empty
+    in_tests: bool
+    ignoring: Ignoring
+
+
+def globs_of(patterns: Sequence[str]) -> Globs | None:
+    """What a file must match; None if there are no patterns.
+
+    Raises:
+        CatalogError: one is no pattern.
+    """
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    try:
+        lines = [pattern.removeprefix("./") for pattern in patterns]
+        return PathSpec.from_lines(GitIgnoreBasicPattern, lines, backend="simple") if lines else None
+    except ValueError as error:
+        raise CatalogError(f"{' '.join(str(error).split())}: use globs such as 'src/**' or '*.go'") from error
+
+
+def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRead | None) -> Found:
+    """The files to read below `root`, by their names, and what was left out.
+
+    Raises:
+        OSError: `root` cannot be listed. A folder below it that cannot is counted instead.
+    """
+    found = Found()
+    work_tree = work_tree_of(root)
+    folders = [_Folder(root, "", in_tests=False, ignoring=work_tree.ignoring)]
+
+    def count_folder(reason: Reason) -> None:
+        if may_read is None:
+            found.left_out[reason] += 1
+
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder.path) as listing:
+                entries = list(listing)
+        except OSError:
+            if not folder.name:
+                raise
+            count_folder(Reason.UNREADABLE_FOLDERS)
+            continue
+        names = {entry.name for entry in entries}
+        if folder.name and ENVIRONMENT_MARK in names:
+            count_folder(Reason.VENDORED_FOLDERS)
+            continue
+        ignoring = folder.ignoring
+        if IGNORE_FILE in names:
+            ignoring = ignoring.below(folder.path, work_tree.prefix + folder.name)
+        for entry in entries:
+            name = folder.name + entry.name
+            if is_folder(entry):
+                if entry.name.startswith(".") or entry.name in _CACHES:
+                    continue
+                if is_link(entry):
+                    count_folder(Reason.LINKS)
+                elif ignoring.ignores(f"{work_tree.prefix}{name}/"):
+                    count_folder(Reason.IGNORED)
+                elif entry.name in _VENDORED:
+                    count_folder(Reason.VENDORED_FOLDERS)
+                else:
+                    in_tests = folder.in_tests or entry.name in _TEST_FOLDERS
+                    folders.append(_Folder(entry.path, f"{name}/", in_tests, ignoring))
+            elif may_read is not None and not may_read(name):
+                continue
+            elif reason := _reason_against(
+                entry,
+                name,
+                is_test=not include_tests and (folder.in_tests or _TEST_NAME.fullmatch(entry.name) is not None),
+                is_ignored=ignoring.ignores(work_tree.prefix + name),
+                globs=globs,
+            ):
+                found.left_out[reason] += 1
+            else:
+                found.files.append(SourceFile(entry.path, name))
+    found.files.sort(key=lambda file: file.name)
+    return found
+
+
+def _reason_against(
+    entry: os.DirEntry[str], name: str, *, is_test: bool, is_ignored: bool, globs: Globs | None
+) -> Reason | None:
+    """Why a file is not read, going by its name alone; None if it is."""
+    if is_ignored:
+        return Reason.IGNORED
+    if globs is not None and not globs.match_file(name):
+        return Reason.OUTSIDE_GLOBS
+    if is_generated_name(entry.name):
+        return Reason.GENERATED_FILES
+    if kind_of(entry.name) is None:
+        return Reason.OTHER_FILES
+    if is_link(entry):
+        return Reason.LINKS
+    return Reason.TEST_FILES if is_test else None

@@ -122,7 +122,7 @@ class _Source:
             for node in captures.get("macro", ()):
                 if _last_row(node) > node.start_point.row:
                     captures["function"] = [node]
-            spans += [_span(captures, kind, self._language) for kind in ("function", "container") if kind in captures]
+            spans += [self._span(captures, kind) for kind in ("function", "container") if kind in captures]
         spans.sort(key=attrgetter("start", "minus_end", "is_function"))
         return spans
 
@@ -139,6 +139,25 @@ class _Source:
         start = first.start_byte if is_long[0] else self._starts[row]
         end = function.end_byte if is_long[1] else self._starts[last + 1]
         return self._encoded[start:end].decode().rstrip("\r\n")
+
+    def _span(self, captures: Mapping[str, Sequence[Node]], kind: str) -> _Span:
+        node, name_node = captures[kind][0], captures["name"][0]
+        name = ".".join(self._name(part) for part in [*captures.get("receiver", ())[:1], name_node])
+        line = captures.get("line", [name_node])[0].start_point.row + 1
+        return _Span(node.start_byte, -node.end_byte, kind == "function", name, line, node)
+
+    def _name(self, node: Node) -> str:
+        # Not `node.text`, which reads the source again and copies all of it for each name.
+        name = self._encoded[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        if self._language == PYTHON:
+            return printable(unicodedata.normalize("NFKC", name))  # as Python's own parser does
+        name = name[:_NAME_FROM]
+        if "operator " in name:  # C++ to another type, with its parentheses
+            name = name.partition("(")[0]
+        elif self._language == "cpp" and "operator" not in name:
+            while name != (name := _TEMPLATE_ARGUMENTS.sub("", name)):
+                pass
+        return plain_name(name)
 
     def _add_above(self, node: Node) -> None:
         """Note what is on lines of its own."""
@@ -171,26 +190,6 @@ def _has_long_error(root: Node) -> bool:
                 return True
             nodes += node.children
     return False
-
-
-def _span(captures: Mapping[str, Sequence[Node]], kind: str, language: str) -> _Span:
-    node, name_node = captures[kind][0], captures["name"][0]
-    name = ".".join(_name(part, language) for part in [*captures.get("receiver", ())[:1], name_node])
-    line = captures.get("line", [name_node])[0].start_point.row + 1
-    return _Span(node.start_byte, -node.end_byte, kind == "function", name, line, node)
-
-
-def _name(node: Node, language: str) -> str:
-    name = (node.text or b"").decode("utf-8", "replace")
-    if language == PYTHON:
-        return printable(unicodedata.normalize("NFKC", name))  # as Python's own parser does
-    name = name[:_NAME_FROM]
-    if "operator " in name:  # C++ to another type, with its parentheses
-        name = name.partition("(")[0]
-    elif language == "cpp" and "operator" not in name:
-        while name != (name := _TEMPLATE_ARGUMENTS.sub("", name)):
-            pass
-    return plain_name(name)
 
 
 def _last_part(node: Node) -> Node:

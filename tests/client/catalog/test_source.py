@@ -422,6 +422,11 @@ def test_of_a_long_line_each_function_takes_its_own_part(language: str, before: 
     assert all(part.text in function for part in parts)
 
 
+def test_as_many_functions_as_a_file_can_hold_are_found() -> None:
+    # Where each took time in proportion to the file, this would end at pytest's timeout.
+    assert len(functions_of("int f(){}\n" * 180_000, "c")) == 180_000
+
+
 def test_a_long_line_of_python_stays_whole() -> None:
     source = f"class A:\n    def f(self): return '{'x' * 5_000}'"
     assert functions_of(source, "python") == [Part(2, "A.f", source.partition("\n")[2])]

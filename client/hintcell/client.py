@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from hintcell.control import Control, as_labels, hung_up, permission_change
+from hintcell.control import Control, as_labels, hung_up, permission_change, stay_awake
 from hintcell.conversation import Conversation, Page
 from hintcell.errors import (
     DeadlineExceeded,
@@ -377,6 +377,7 @@ class Session:
     def _receive(self) -> Page:
         self._check_open()
         until = time.monotonic() + self._page_deadline_s
+        stay_awake(self._connection)
         while True:
             self._connection.settimeout(left_s(until))
             try:

@@ -31,6 +31,9 @@ from hintcell_manager.protocol import (
 # Above the manager's own deadlines for the slowest request, which is a change that replaces a stuck template.
 CONTROL_DEADLINE_S: Final = 20.0
 
+# A page of twenty is made, sent and read in a third of it.
+_AWAKE_S: Final = 200e-6
+
 # ZeroMQ makes about ten for its threads and each socket.
 _SPARE_DESCRIPTORS: Final = 32
 # How often somebody who waits for ZeroMQ looks whether the manager is still there.
@@ -205,6 +208,18 @@ def hung_up(connection: socket.socket) -> bool:
     poller = select.poll()
     poller.register(descriptor, select.POLLRDHUP)
     return bool(poller.poll(0))
+
+
+def stay_awake(connection: socket.socket) -> None:
+    """Wait until there is something to read, or for the moment that a page takes that is ranked already.
+
+    Who sleeps that long has to be woken, which takes longer where the core has gone idle meanwhile.
+    """
+    poller = select.poll()
+    poller.register(connection, select.POLLIN)
+    until = time.monotonic() + _AWAKE_S
+    while not poller.poll(0) and time.monotonic() < until:
+        os.sched_yield()  # Whoever else wants this core goes first; the worker, for one.
 
 
 def check_descriptors() -> None:

@@ -8,8 +8,10 @@ import ctypes
 import fcntl
 import os
 import resource
+import select
 import signal
 import sys
+import time
 from collections.abc import Generator
 from typing import Final
 
@@ -17,6 +19,10 @@ from hintcell_worker.protocol import RequestError
 
 # Enough for any page, and too little for malloc to ask the system for fresh memory at each read (mallopt(3)).
 _READ_BYTES: Final = 64 * 1024
+
+# How long a reader stays awake for what comes next. Who turns pages asks for another within some ten microseconds, and
+# to wake an idle core takes longer than to make the page.
+_AWAKE_S: Final = 200e-6
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
@@ -48,9 +54,14 @@ class Streams:
             os.dup2(null, 1)
             os.dup2(null, 2)
         os.close(null)
+        self._readable = select.poll()
+        self._readable.register(self._input, select.POLLIN)
 
     def read(self) -> bytes:
         """The next bytes of input; empty at its end, or when the peer is gone."""
+        until = time.monotonic() + _AWAKE_S
+        while not self._readable.poll(0) and time.monotonic() < until:
+            os.sched_yield()  # Whoever else wants this core goes first.
         try:
             return os.read(self._input, _READ_BYTES)
         except ConnectionError:

@@ -9,14 +9,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 from click.core import ParameterSource
 
-from hintcell.catalog import Cache, CatalogError, MayRead, TooMuchError, build_from_directory
+from hintcell.catalog import CatalogError
 from hintcell.catalog.walk import globs_of
 from hintcell.cli import EXIT_INTERRUPTED, INTERRUPTED_DEADLINE_S, Interrupted
 from hintcell.cli.figures import shown
@@ -24,10 +23,10 @@ from hintcell.cli.group import FailureError
 from hintcell.cli.options import check_principal, chosen_limits, limit_options, login_name
 from hintcell.cli.parameters import COUNT, SECONDS, above_zero
 from hintcell.errors import HintcellError
-from hintcell.policy import LABEL, FilePolicySource, PolicySource
-from hintcell.searches import MAX_SESSIONS, CatalogSource, Documents, Snapshot
+from hintcell.folders import folder_catalog
+from hintcell.policy import LABEL, FilePolicySource
+from hintcell.searches import MAX_SESSIONS
 from hintcell_manager.protocol import ManagerOptions
-from hintcell_worker.protocol import Limits
 
 if TYPE_CHECKING:
     from hintcell.integrations.mcp import Backend, SearchServer
@@ -154,54 +153,15 @@ def command(
         limits=limits,
         max_sessions=max_sessions,
     )
-    backend = Backend(_folder(root, globs, limits, followed), settings)
+    backend = Backend(folder_catalog(root, policy=followed, globs=globs, limits=limits), settings)
     _serve_to_the_end(
         SearchServer(backend, folder=shown(str(root.resolve())), token_budget=token_budget), backend, listening
     )
 
 
-def _folder(root: Path, own_globs: tuple[str, ...], limits: Limits, policy: PolicySource | None) -> CatalogSource:
-    """What is below a folder now, as far as it matches the globs and the policy allows it now."""
-    own = globs_of(own_globs)
-    cache = Cache()
-
-    def catalog(principal: str, globs: Sequence[str]) -> Snapshot:
-        may_read = None if policy is None else _may_read(policy, principal)
-        if own is not None and globs:  # Of those given to the builder, a file must match one; here, one of each.
-            may_read = _both(own.match_file, may_read)
-        try:
-            found = build_from_directory(root, limits=limits, globs=globs or own_globs, may_read=may_read, cache=cache)
-        except TooMuchError as error:
-            raise CatalogError(_too_much(error)) from error
-        left_out = {str(reason): number for reason, number in found.left_out.items()}
-        return Documents(found.snapshot_id, found.documents, found.locations, left_out)
-
-    return catalog
-
-
-def _both(one: MayRead, other: MayRead | None) -> MayRead:
-    return one if other is None else lambda path: one(path) and other(path)
-
-
-def _too_much(error: TooMuchError) -> str:
-    """For the model, which can narrow a search, but not raise a limit."""
-    folders = ", ".join(f"{folder.path}/** ({folder.documents:,})" for folder in error.folders)
-    advice = f"narrow it with globs{folders and f', the largest folders are {folders}'}"
-    return f"too much for one search: {error.excess}: {advice}; the user can raise --max-documents and the others"
-
-
 def _label(root: Path) -> str:
     """What a search depends on, for permission changes; the same as of `hintcell search`."""
     return "folder:" + os.fsencode(root.resolve()).decode("utf-8", "backslashreplace")
-
-
-def _may_read(policy: PolicySource, principal: str) -> MayRead:
-    now = policy.read()
-    if not now.rules_of(principal).allow:
-        raise CatalogError(
-            "the policy lets the user of this server read nothing: tell the user, nothing can be searched"
-        )
-    return now.may_read(principal)
 
 
 def _listening(http: str, *, allow_remote: bool) -> socket.socket:

@@ -1,0 +1,73 @@
+"""The files below a folder as what is searched: the usual source of `Searches`, under a policy if there is one."""
+
+import os
+from collections.abc import Sequence
+
+from hintcell.catalog import Cache, Catalog, CatalogError, MayRead, TooMuchError, build_from_directory
+from hintcell.catalog.walk import globs_of
+from hintcell.policy import PolicySource
+from hintcell.searches import CatalogSource
+from hintcell_worker.protocol import Limits
+
+
+def folder_catalog(
+    root: str | os.PathLike[str],
+    *,
+    policy: PolicySource | None = None,
+    globs: Sequence[str] = (),
+    include_tests: bool = True,
+    limits: Limits | None = None,
+) -> CatalogSource:
+    """What is below a folder at the time of each search, as far as the policy allows it then.
+
+    Files that have not changed since the search before are not parsed again. Give `Searches` the same `limits`, and
+    under a policy the label `hintcell.policy.LABEL`, which permission changes by it are about.
+
+    Args:
+        root: the folder.
+        policy: read anew at each search; None allows everybody everything.
+        globs: of which a file must match one, and one of those that a search asks for; none takes all files.
+        include_tests: whether files of tests are searched.
+        limits: raised ones.
+
+    Raises:
+        CatalogError: a glob is no pattern.
+    """
+    own = globs_of(globs)
+    cache = Cache()
+
+    def catalog(principal: str, asked: Sequence[str]) -> Catalog:
+        may_read = None if policy is None else _may_read(policy, principal)
+        if own is not None and asked:  # Of those given to the builder, a file must match one; here, one of each.
+            may_read = _both(own.match_file, may_read)
+        try:
+            return build_from_directory(
+                root,
+                limits=limits or Limits(),
+                include_tests=include_tests,
+                globs=asked or globs,
+                may_read=may_read,
+                cache=cache,
+            )
+        except TooMuchError as error:
+            raise CatalogError(_narrower(error)) from error
+
+    return catalog
+
+
+def _both(one: MayRead, other: MayRead | None) -> MayRead:
+    return one if other is None else lambda path: one(path) and other(path)
+
+
+def _may_read(policy: PolicySource, principal: str) -> MayRead:
+    now = policy.read()
+    if not now.rules_of(principal).allow:
+        raise CatalogError("the policy lets this principal read nothing: tell the user, nothing can be searched")
+    return now.may_read(principal)
+
+
+def _narrower(error: TooMuchError) -> str:
+    """For a model, which can narrow a search, but not raise a limit."""
+    folders = ", ".join(f"{folder.path}/** ({folder.documents:,})" for folder in error.folders)
+    advice = f"narrow it with globs{folders and f', the largest folders are {folders}'}"
+    return f"too much for one search: {error.excess}: {advice}; the user can raise the limits"

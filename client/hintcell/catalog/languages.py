@@ -20,15 +20,15 @@ _QUERIES: Final = Path(__file__).parent / "queries"
 class _Grammar(NamedTuple):
     module: str
     function: str = "language"
-    query: str = ""  # whose query it shares
+    queries: tuple[str, ...] = ()  # if not the one of its own name
 
 
 _GRAMMARS: Final = {
     PYTHON: _Grammar("tree_sitter_python"),
     "go": _Grammar("tree_sitter_go"),
-    "javascript": _Grammar("tree_sitter_javascript"),
-    "typescript": _Grammar("tree_sitter_typescript", "language_typescript"),
-    "tsx": _Grammar("tree_sitter_typescript", "language_tsx", query="typescript"),
+    "javascript": _Grammar("tree_sitter_javascript", queries=("ecmascript", "javascript")),
+    "typescript": _Grammar("tree_sitter_typescript", "language_typescript", ("ecmascript", "typescript")),
+    "tsx": _Grammar("tree_sitter_typescript", "language_tsx", ("ecmascript", "typescript")),
     "java": _Grammar("tree_sitter_java"),
     "c": _Grammar("tree_sitter_c"),
     "cpp": _Grammar("tree_sitter_cpp"),
@@ -90,5 +90,5 @@ def grammar(language: str) -> tuple[Language, Query]:
     entry = _GRAMMARS[language]
     pointer: object = getattr(importlib.import_module(entry.module), entry.function)()
     loaded = Language(pointer)
-    query = (_QUERIES / f"{entry.query or language}.scm").read_text(encoding="utf-8")
-    return loaded, Query(loaded, query)
+    queries = [(_QUERIES / f"{name}.scm").read_text(encoding="utf-8") for name in entry.queries or (language,)]
+    return loaded, Query(loaded, "\n".join(queries))

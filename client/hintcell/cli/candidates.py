@@ -1,20 +1,23 @@
 """A candidate as the command shows it: its id taken apart, and its line of JSON."""
 
+from collections.abc import Mapping
+
 import msgspec
 
+from hintcell.catalog import Location
 from hintcell_worker.protocol import Candidate
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One candidate of a catalog of functions; its fields are those of the JSON line, in their order.
+    """One candidate of a catalog; its fields are those of the JSON line, in their order.
 
     Attributes:
-        candidate_id: `path:line:name`.
+        candidate_id: `path:line:name`, of which the path may be cut.
         inspection_rank: place in the ranking, from 1.
         bm25_score: the baseline's score.
-        path: the file, as the catalog names it (relative to the folder, or from the package's name on).
-        line: the line of the `def`, from 1.
-        name: the function's name within its module.
+        path: the file, whole, as the catalog names it (relative to the folder, or from the package's name on).
+        line: the line of the function's name or of the heading, from 1.
+        name: the function's name within its file, or the heading.
     """
 
     candidate_id: str
@@ -30,10 +33,17 @@ class Row(msgspec.Struct, frozen=True):
         return f"{self.path}:{self.line}"
 
 
-def row_of(candidate: Candidate) -> Row:
-    """The candidate with its id taken apart. A path may hold colons; a line and a name do not."""
-    path, line, name = candidate.candidate_id.rsplit(":", 2)
-    return Row(candidate.candidate_id, candidate.inspection_rank, candidate.bm25_score, path, int(line), name)
+def row_of(candidate: Candidate, locations: Mapping[str, Location]) -> Row:
+    """The candidate, with where its document is from."""
+    place = locations[candidate.candidate_id]
+    return Row(
+        candidate.candidate_id,
+        candidate.inspection_rank,
+        candidate.bm25_score,
+        place.path,
+        place.line,
+        place.name,
+    )
 
 
 def json_line(row: Row) -> bytes:

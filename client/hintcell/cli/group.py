@@ -17,7 +17,7 @@ class _Entry(NamedTuple):
 
 
 _COMMANDS: Final[Mapping[str, _Entry]] = {
-    "search": _Entry("hintcell.cli.search", "Rank Python functions for a query."),
+    "search": _Entry("hintcell.cli.search", "Rank functions and texts for a query."),
     "mcp": _Entry("hintcell.cli.mcp", "Serve searches to an agent."),
     "serve": _Entry("hintcell.cli.serve", "Run a manager that several clients share."),
     "status": _Entry("hintcell.cli.status", "Show a manager's sessions and their memory."),

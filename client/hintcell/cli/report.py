@@ -15,14 +15,14 @@ from hintcell.client import Session
 from hintcell.conversation import Page
 from hintcell_worker.protocol import POLICY_IDENTIFIERS, POLICY_IDENTIFIERS_OUT_OF_SCOPE
 
-_NO_MATCH: Final = "No function has a word of the query. Words match whole and in any case: try others"
+_NO_MATCH: Final = "Nothing here has a word of the query. Words match whole and in any case: try others"
 _NO_MATCH_YET: Final = ", or --identifier-hints, which also looks at parts of names such as readConfig"
 _PARTS_ONLY: Final = (
-    "No function has a whole word of the query (every score is 0): the order is by parts of names, if any match."
+    "Nothing here has a whole word of the query (every score is 0): the order is by parts of names, if any match."
 )
 # Where there was nothing to take.
 _NO_LOSS: Final = frozenset({Reason.EMPTY_FILES, Reason.FILES_WITHOUT_FUNCTIONS})
-_NO_OTHERS: Final = "No other function has a word of the query."
+_NO_OTHERS: Final = "Nothing else has a word of the query."
 _OUT_OF_SCOPE: Final = (
     "With names split into parts, the texts would be over the limits of a snapshot, or the query has no word: "
     "this is the order without --identifier-hints."
@@ -32,7 +32,7 @@ _OUT_OF_SCOPE: Final = (
 class Report(Protocol):
     """Prints pages as they come."""
 
-    def add(self, page: Page) -> bool:
+    def add(self, page: Page, catalog: Catalog) -> bool:
         """Print a page; whether a further one would be printed as well."""
         ...
 
@@ -48,11 +48,11 @@ class JsonReport:
         self._out = sys.stdout.buffer
         self._matched = False
 
-    def add(self, page: Page) -> bool:
+    def add(self, page: Page, catalog: Catalog) -> bool:
         """Print a page; a further one would be printed as well."""
         self._matched = self._matched or page.policy == POLICY_IDENTIFIERS or page.candidates[0].bm25_score > 0
         with writing():
-            self._out.write(b"".join(json_line(row_of(candidate)) for candidate in page.candidates))
+            self._out.write(b"".join(json_line(row_of(candidate, catalog.locations)) for candidate in page.candidates))
             self._out.flush()
         return True
 
@@ -76,9 +76,9 @@ class TableReport:
         self._all_matches_shown = False
         self._best_score = 0.0
 
-    def add(self, page: Page) -> bool:
-        """Print a page; whether a further one can have functions that match."""
-        rows = [row_of(candidate) for candidate in page.candidates]
+    def add(self, page: Page, catalog: Catalog) -> bool:
+        """Print a page; whether a further one can have results that match."""
+        rows = [row_of(candidate, catalog.locations) for candidate in page.candidates]
         if page.policy != POLICY_IDENTIFIERS:
             # The order is by score, and a score of 0 says that no word matches. (With parts of names interleaved, a
             # match may score 0, because scores are always the baseline's.)
@@ -98,7 +98,7 @@ class TableReport:
             return
         lines = self._remarks(page)
         shown = f"1-{self._shown:,}" if self._shown else "0"
-        lines.append(f"{shown} of {page.total:,} functions; policy {page.policy}")
+        lines.append(f"{shown} of {page.total:,} results; policy {page.policy}")
         lines.append(f"Session {session.id}, pid {session.pid}")
         left_out = {reason: count for reason, count in catalog.left_out.items() if reason not in _NO_LOSS}
         if left_out:

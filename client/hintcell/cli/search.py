@@ -69,11 +69,11 @@ def _check_query(_context: click.Context, _parameter: click.Parameter, words: tu
 @click.option("--fit", is_flag=True, help="If there is too much, take as much as fits, files in turn.")
 @limit_options
 @click.option(
-    "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Functions in a page."
+    "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Results in a page."
 )
-@click.option("--all-pages", is_flag=True, help="Print every page, as far as functions match; with --json all.")
+@click.option("--all-pages", is_flag=True, help="Print every page, as far as there are matches; with --json all.")
 @click.option("--identifier-hints", is_flag=True, help="Also rank by parts of names such as readConfig.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line for each function.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line for each result.")
 @click.option(
     "--directory",
     type=click.Path(file_okay=False),
@@ -159,7 +159,7 @@ def command(
                 session.page()
                 activity.stop()
                 for page in session:
-                    if not report.add(page) or not all_pages:
+                    if not report.add(page, catalog) or not all_pages:
                         break
                 report.end(session, catalog)
 

@@ -16,7 +16,7 @@ from hintcell.cli.candidates import Row
 NARROW: Final = 80
 
 _GAP: Final = "  "
-_HEADINGS: Final = ("rank", "score", "where", "function")
+_HEADINGS: Final = ("rank", "score", "where", "name")
 _PLACE_INDENT: Final = 4
 # Less than this is no column any more; a terminal as narrow as that folds by itself.
 _MIN_COLUMN: Final = 12

@@ -1,9 +1,14 @@
 """A client whose sessions answer what they were made with, in the place of `hintcell.cli.search.Client`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
+from typing import Any, Self
+
+import msgspec
+import pytest
 
 from hintcell import Candidate, Document, Grant, HintcellError, Page
+from hintcell.catalog import Catalog, Location
+from hintcell.cli import search
 
 Ranking = Sequence[tuple[str, float]]
 
@@ -59,6 +64,7 @@ class FakeClient:
         self.grants: list[Grant] = []
         self.documents: Sequence[Document] = ()
         self.opened: dict[str, object] = {}
+        self.names = [name for name, _ in ranking]
         self._ranking = ranking
         self._policy = policy
         self._fails = fails
@@ -85,3 +91,17 @@ class FakeClient:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def put_in_place(monkeypatch: pytest.MonkeyPatch, client: "FakeClient") -> None:
+    """Have the command use this client, and know where its candidates are from."""
+    parts = {name: name.rsplit(":", 2) for name in client.names}
+    places = {name: Location(path, int(line), last) for name, (path, line, last) in parts.items()}
+    make = search._catalog
+
+    def with_places(*arguments: Any, **options: Any) -> Catalog:
+        catalog = make(*arguments, **options)
+        return msgspec.structs.replace(catalog, locations={**catalog.locations, **places})
+
+    monkeypatch.setattr(search, "_catalog", with_places)
+    monkeypatch.setattr(search, "Client", client)

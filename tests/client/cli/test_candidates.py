@@ -1,39 +1,30 @@
 import json
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from hintcell.catalog import build_from_directory
+from hintcell.catalog import Location, build_from_directory
 from hintcell.cli.candidates import json_line, row_of
 from hintcell_worker.protocol import Candidate
 
 
-@given(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
-    st.integers(1),
-    st.text(st.sampled_from("aé_1."), min_size=1),
-)
-def test_an_id_is_taken_apart_into_what_it_was_made_of(path: str, line: int, name: str) -> None:
-    row = row_of(Candidate(f"{path}:{line}:{name}", 3, 1.5))
-    assert (row.path, row.line, row.name) == (path, line, name)
-    assert row.where == f"{path}:{line}"
-
-
-def test_every_id_of_a_catalog_is_taken_apart(tmp_path: Path) -> None:
-    (tmp_path / "a:1:b").mkdir()
-    (tmp_path / "a:1:b" / "c:2.py").write_text("def f(): pass\nclass C:\n  def g(self): pass\n")
+def test_a_row_says_where_the_document_is_from_also_when_its_id_is_cut(tmp_path: Path) -> None:
+    deep = "/".join(["a folder with a long name"] * 6)
+    (tmp_path / deep).mkdir(parents=True)
+    (tmp_path / deep / "c:2.py").write_text("def f(): pass\nclass C:\n  def g(self): pass\n")
     (tmp_path / "ü\n.py").write_text("def h(): pass")
-    rows = [row_of(Candidate(document.id, 1, 0.0)) for document in build_from_directory(tmp_path).documents]
+    catalog = build_from_directory(tmp_path)
+    rows = [row_of(Candidate(document.id, 1, 0.0), catalog.locations) for document in catalog.documents]
     assert [(row.path, row.line, row.name) for row in rows] == [
-        ("a:1:b/c:2.py", 1, "f"),
-        ("a:1:b/c:2.py", 3, "C.g"),
+        (f"{deep}/c:2.py", 1, "f"),
+        (f"{deep}/c:2.py", 3, "C.g"),
         ("ü\\n.py", 1, "h"),
     ]
+    assert rows[0].candidate_id.startswith("…/")
+    assert rows[2].where == "ü\\n.py:1"
 
 
-def test_a_json_line_has_the_protocols_names_first_and_then_the_parts_of_the_id() -> None:
-    line = json_line(row_of(Candidate("p/ü.py:7:C.f", 2, 0.25)))
+def test_a_json_line_has_the_protocols_names_first_and_then_the_place() -> None:
+    place = Location("p/ü.py", 7, "C.f")
+    line = json_line(row_of(Candidate("p/ü.py:7:C.f", 2, 0.25), {"p/ü.py:7:C.f": place}))
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert list(json.loads(line).items()) == [

@@ -29,10 +29,10 @@ def test_a_search_finds_what_matches_and_leaves_no_process(command: Command, roo
     status, out, err = command.run("search", "read config", "--root", root)
     assert (status, err) == (0, "")
     lines = out.decode().splitlines()
-    assert lines[0].split() == ["rank", "score", "where", "function"]
+    assert lines[0].split() == ["rank", "score", "where", "name"]
     assert lines[1].split()[0] == "1"
     assert lines[1].split()[2:] == ["config.py:1", "read_config"]
-    assert "No other function has a word of the query." in lines
+    assert "Nothing else has a word of the query." in lines
     assert command.processes() == []
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hintcell.cli import search
 from hintcell.cli.run import run
-from tests.client.cli.fakes import FakeClient
+from tests.client.cli.fakes import FakeClient, put_in_place
 
 
 def _broken(_directory: str | None) -> None:
@@ -26,7 +26,7 @@ def test_a_bug_is_told_in_one_line_with_its_place(
 def test_every_way_to_end_has_its_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(search, "Client", FakeClient([("a.py:1:f", 1.0)]))
+    put_in_place(monkeypatch, FakeClient([("a.py:1:f", 1.0)]))
     found = ["search", "x", "--root", str(tmp_path)]
     assert run(found) == 1  # There is no function.
     (tmp_path / "a.py").write_text("def f(): pass\n")

@@ -17,7 +17,7 @@ from hintcell_worker.protocol import (
     POLICY_IDENTIFIERS_OUT_OF_SCOPE,
     Limits,
 )
-from tests.client.cli.fakes import FakeClient
+from tests.client.cli.fakes import FakeClient, put_in_place
 
 _RANKING = [("a/b.py:3:f", 12.345), ("c.py:10:C.g", 2.0), ("d.py:1:h", 0.5), ("e.py:1:i", 0.0), ("e.py:9:j", 0.0)]
 
@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def call(monkeypatch: pytest.MonkeyPatch, client: FakeClient, *arguments: str) -> Result:
-    monkeypatch.setattr(search, "Client", client)
+    put_in_place(monkeypatch, client)
     return CliRunner().invoke(commands, ["search", "read", *arguments])
 
 
@@ -39,11 +39,11 @@ def test_a_page_is_a_table_with_what_there_is_to_know_below(monkeypatch: pytest.
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.splitlines() == [
-        "rank  score  where     function",
+        "rank  score  where     name",
         "   1  12.35  a/b.py:3  f",
         "   2   2.00  c.py:10   C.g",
         "",
-        "1-2 of 5 functions; policy bm25_complete",
+        "1-2 of 5 results; policy bm25_complete",
         "Session 5e55, pid 4711",
         "More: --limit 4, or --all-pages",
     ]
@@ -54,7 +54,7 @@ def test_all_pages_end_where_no_function_matches_any_more(monkeypatch: pytest.Mo
     assert [line.split()[0] for line in result.stdout.splitlines()[1:4]] == ["1", "2", "3"]
     assert result.stdout.count("rank  score") == 1
     assert "e.py" not in result.stdout
-    assert "No other function has a word of the query.\n1-3 of 5 functions" in result.stdout
+    assert "Nothing else has a word of the query.\n1-3 of 5 results" in result.stdout
     assert "More:" not in result.stdout
 
 
@@ -64,7 +64,7 @@ def test_with_parts_of_names_a_score_of_0_is_no_reason_to_leave_out(
     client = FakeClient(_RANKING, policy=POLICY_IDENTIFIERS)
     result = call(monkeypatch, client, "--root", str(root), "--limit", "2", "--all-pages", "--identifier-hints")
     assert client.opened["identifier_hints"] is True
-    assert "1-5 of 5 functions" in result.stdout
+    assert "1-5 of 5 results" in result.stdout
 
 
 def test_json_lines_hold_every_candidate_and_nothing_else(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_folder_without_anything_to_read_is_an_error(monkeypatch: pytest.Monke
 )
 def test_a_wrong_call_starts_nothing(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:
     client = FakeClient(_RANKING)
-    monkeypatch.setattr(search, "Client", client)
+    put_in_place(monkeypatch, client)
     result = CliRunner().invoke(commands, ["search", *arguments])
     assert result.exit_code == 2
     assert said in result.stderr
@@ -276,7 +276,7 @@ def test_a_wrong_call_starts_nothing(monkeypatch: pytest.MonkeyPatch, arguments:
 
 def test_the_longest_query_is_taken(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     client = FakeClient(_RANKING)
-    monkeypatch.setattr(search, "Client", client)
+    put_in_place(monkeypatch, client)
     query = "é" * (MAX_QUERY_BYTES // 2)
     assert CliRunner().invoke(commands, ["search", query, "--root", str(root)]).exit_code == 0
     assert client.opened["query"] == query

@@ -56,7 +56,7 @@ def test_a_row_that_fits_is_one_line_without_blanks_at_its_end() -> None:
     rows = [Row("", 1, 17.789, "a/b.py", 3, "f"), Row("", 10, 2.0, "c.py", 12, "Reader.read")]
     columns = Columns.for_rows(rows, 80)
     assert [heading(columns).plain, *(line.plain for line in wide(rows, columns))] == [
-        "rank  score  where     function",
+        "rank  score  where     name",
         "   1  17.79  a/b.py:3  f",
         "  10   2.00  c.py:12   Reader.read",
     ]

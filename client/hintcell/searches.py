@@ -194,7 +194,8 @@ class Searches:
         self._lock = threading.Lock()
         # The longest unused first.
         self._searches: OrderedDict[str, _Search] = OrderedDict()
-        self._ends: OrderedDict[str, tuple[str, SearchFailed]] = OrderedDict()
+        # Whose search it was, and what to say; no error that was raised, which would keep what it has passed through.
+        self._ends: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
         self._is_closed = False
 
     def search(self, principal: str, query: str, *, globs: Sequence[str] = (), limit: int = 20) -> Results:
@@ -332,9 +333,9 @@ class Searches:
             if search is not None and search.principal == principal:
                 self._searches.move_to_end(session)
                 return search
-            owner, end = self._ends.get(session, ("", None))
-        if end is not None and owner == principal:
-            raise SearchFailed(end.reason, str(end))
+            owner, reason, message = self._ends.get(session, ("", "", ""))
+        if reason and owner == principal:
+            raise SearchFailed(reason, message)
         raise SearchFailed("unknown_session", f"there is no such search: use the session of a result, or {_ADVICE}")
 
     def _page(self, search: _Search, cursor: str | None, limit: int) -> Results:
@@ -364,7 +365,7 @@ class Searches:
         self._keep_end(session, principal, SearchFailed(reason, f"this search is over: {what}: {_ADVICE}"))
 
     def _keep_end(self, session: str, principal: str, why: SearchFailed) -> None:
-        self._ends[session] = (principal, why)
+        self._ends[session] = (principal, why.reason, str(why))
         while len(self._ends) > _ENDS_KEPT:
             self._ends.popitem(last=False)
 

@@ -1,9 +1,11 @@
 """Searches by handle: who may use one, what ends one, and what is said then."""
 
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
@@ -237,6 +239,25 @@ def test_threads_search_side_by_side(searches: Searches, principal: str) -> None
     for thread in threads:
         thread.join(60)
     assert totals == [len(_DOCUMENTS)] * 6
+
+
+def test_an_ended_search_keeps_no_document(client: Client, principal: str) -> None:
+    class Marked(Documents, frozen=True, weakref=True):
+        """A snapshot of which it can be seen that it is gone."""
+
+    seen: list[weakref.ref[Snapshot]] = []
+
+    def source(_principal: str, _globs: Sequence[str]) -> Snapshot:
+        snapshot = Marked("snapshot", _DOCUMENTS)
+        seen.append(weakref.ref(snapshot))
+        return snapshot
+
+    with Searches(client, source) as searches:
+        results = searches.search(principal, QUERY, limit=5)
+        client.permission_changed(principal=principal)
+        assert _reason(_reading_on(searches, principal, results)) == "permission_changed"
+        gc.collect()
+        assert [reference() for reference in seen] == [None]
 
 
 def test_failures_are_errors_of_hintcell() -> None:

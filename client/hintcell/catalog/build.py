@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from hintcell.catalog import revision
 from hintcell.catalog.cache import Build, Cache
 from hintcell.catalog.files import Found, SourceFile, TooLargeError, opened
 from hintcell.catalog.identifiers import identifier, printable
@@ -34,6 +33,10 @@ Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files: first with 0 done, then after each file."""
 
 _PROTOCOL_LIMITS: Final = Limits()
+
+# In front of the digest in the ids of snapshots of a folder.
+_ORIGIN: Final = "files"
+_SNAPSHOT_ID_BYTES: Final = len(f"{_ORIGIN}:") + 32
 _PYTHON: Final = "python"
 
 
@@ -92,7 +95,7 @@ def build_from_directory(
     def read(file: SourceFile) -> list[Part] | Reason:
         return _read_any(file, build)
 
-    gathered = _Gathered(limits, revision.LONGEST_BYTES, fit=fit)
+    gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit)
     try:
         gathered.gather([found], read, progress)
     finally:
@@ -104,9 +107,8 @@ def build_from_directory(
         raised, folders = gathered.gathering.raised(), gathered.folders.largest()
         excess = gathered.gathering.excess("documents")
         raise TooMuchError(excess, _ways_out(raised, folders), raised, folders) from None
-    # Other people's commits would tell that something has changed which this reader may not see.
-    origin = "files" if may_read is not None else revision.origin_of(place, [file.name for file in found.files])
-    return gathered.catalog(documents, origin, f"nothing to take below {place!r}")
+    # Not the commit of a git work tree: git runs programs that its configuration names, and so may the searched folder.
+    return gathered.catalog(documents, _ORIGIN, f"nothing to take below {place!r}")
 
 
 def build_from_packages(

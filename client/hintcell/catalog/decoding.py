@@ -3,6 +3,7 @@
 Line ends stay as they are in the file; a byte order mark is dropped.
 """
 
+import codecs
 import io
 import re
 import tokenize
@@ -31,4 +32,5 @@ def _declared(source: bytes) -> str | None:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     except SyntaxError:
         return None
-    return None if encoding == _SLOW or encoding.startswith("utf-8") else encoding
+    name = codecs.lookup(encoding).name  # However it is spelt.
+    return None if name == _SLOW or name.startswith("utf-8") else encoding

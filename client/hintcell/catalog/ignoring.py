@@ -128,8 +128,9 @@ def _patterns(file: Path) -> list[_Pattern]:
         line = _EVERY_FOLDER.sub("/**/*/", line)
         try:
             regex, ignores = GitIgnoreSpecPattern.pattern_to_regex(line)
-        except GitIgnorePatternError:  # git passes over what it cannot read as well
+            compiled = None if regex is None else re.compile(regex)
+        except (GitIgnorePatternError, re.error):  # git passes over what it cannot read as well
             continue
-        if regex is not None and ignores is not None:
-            patterns.append(_Pattern(re.compile(regex), ignores))
+        if compiled is not None and ignores is not None:
+            patterns.append(_Pattern(compiled, ignores))
     return patterns[::-1]

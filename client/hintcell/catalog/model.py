@@ -94,8 +94,7 @@ class Catalog(Struct, frozen=True):
     """One snapshot of documents, within the limits of a request.
 
     Attributes:
-        snapshot_id: names what was read: a digest of the documents in their order and, of a git work tree, the commit
-            and whether it is dirty. At most 128 bytes.
+        snapshot_id: names what was read: a digest of the documents in their order, at most 128 bytes.
         documents: at least one; ids are unique, and the order is that of the files' paths, then of the lines.
         left_out: how much is missing, by `Reason`; reasons that did not occur are absent.
         text_bytes: UTF-8 bytes of the texts together.

@@ -39,11 +39,21 @@ _TEMPLATE_ARGUMENTS: Final = re.compile(r"<[^<>]*>")
 # A query takes time that grows with the square of how many tokens without a name follow each other: 5,000 take 20 ms,
 # a million would take an hour. People write no such source; what cannot be parsed may be taken for it.
 _MOST_TOKENS: Final = 5_000
-_PUNCTUATION: Final = re.compile(rb"(?:[-;,(){}\[\]<>.:=+*&|!?@$%%^~]\s*+){%d}" % _MOST_TOKENS)
+_PUNCTUATION: Final = re.compile(rb"(?:[-;,(){}\[\]<>.:=+*&|!?@$%^~]\s*+)++")
+# Types within types so deep are nobody's source; a parser that looks for all their readings takes all memory.
+_NESTED_TYPES: Final = re.compile(rb"(?:\w{0,32}+<\s*+){100}")
 
 
 # On a longer line there may be thousands of functions, and each would bring the whole line.
 _LONG_LINE_BYTES: Final = 300
+
+
+def _is_made_up(source: bytes) -> bool:
+    """Whether a parser or a query would take its time for what no person has written."""
+    if _NESTED_TYPES.search(source):
+        return True
+    runs = (found[0] for found in _PUNCTUATION.finditer(source) if found.end() - found.start() >= _MOST_TOKENS)
+    return any(len(b"".join(run.split())) >= _MOST_TOKENS for run in runs)
 
 
 class TooSlowError(Exception):
@@ -106,7 +116,7 @@ class _Source:
 
     def spans(self) -> list[_Span]:
         """Functions and containers in the order in which they start, and what is within another after it."""
-        if _PUNCTUATION.search(self._encoded):
+        if _is_made_up(self._encoded):
             raise TooSlowError
         loaded, query = grammar(self._language)
         tree = _parse(Parser(loaded), _BARE_RETURN.sub(b"\n", self._encoded))

@@ -35,6 +35,10 @@ _TEST_NAME: Final = re.compile(r"test_.*|.*[._](?:test|spec)\.\w+|.*Tests?\.(?:j
 Globs: TypeAlias = PathSpec[GitIgnoreBasicPattern]
 
 
+# Each more can take as many times longer as a name has characters; a glob may come from a model.
+_MOST_STARS: Final = 4
+
+
 class _Folder(NamedTuple):
     path: str
     name: str  # relative to the root; ends in `/` unless empty
@@ -50,11 +54,20 @@ def globs_of(patterns: Sequence[str]) -> Globs | None:
     """
     if isinstance(patterns, str):
         patterns = [patterns]
+    lines = [pattern.removeprefix("./") for pattern in patterns]
+    if any(run > _MOST_STARS for line in lines for run in map(_stars, line.split("/"))):
+        raise CatalogError(f"a glob has over {_MOST_STARS} * between two /, which takes too long: use fewer")
+    if lines and all(line.startswith("!") for line in lines):
+        lines = ["**", *lines]
     try:
-        lines = [pattern.removeprefix("./") for pattern in patterns]
         return PathSpec.from_lines(GitIgnoreBasicPattern, lines, backend="simple") if lines else None
-    except ValueError as error:
+    except (ValueError, re.error) as error:
         raise CatalogError(f"{' '.join(str(error).split())}: use globs such as 'src/**' or '*.go'") from error
+
+
+def _stars(step: str) -> int:
+    """How many runs of `*` a step of a glob has."""
+    return len(re.findall(r"\*+", step))
 
 
 def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRead | None) -> Found:

@@ -465,3 +465,13 @@ def test_a_language_is_told_by_the_suffix(name: str, language: str | None) -> No
 def test_a_header_is_of_cpp_if_it_has_what_c_does_not(source: bytes, language: str) -> None:
     assert language_of_header("a.h", "c", source) == language
     assert language_of_header("a.c", "c", source) == "c"
+
+
+@pytest.mark.parametrize("language", ["java", "c_sharp", "cpp"])
+def test_types_that_nobody_writes_are_not_parsed(language: str) -> None:
+    with pytest.raises(TooSlowError):
+        functions_of("A<" * 50_000, language)
+
+
+def test_runs_of_punctuation_just_short_of_too_long_are_looked_through_once() -> None:
+    assert functions_of((";" * 4_000 + "a\n") * 20 + "def f(): pass\n", "python") is not None

@@ -120,3 +120,21 @@ def test_no_glob_is_no_choice_and_an_invalid_one_an_error() -> None:
     assert globs_of([]) is None
     with pytest.raises(CatalogError, match="use globs such as"):
         globs_of(["a", "!"])
+
+
+def test_globs_that_only_exclude_start_from_everything(tree: Tree) -> None:
+    root = tree({"a.py": "", "b.go": "", "c/d.go": ""})
+    found = walk(str(root), include_tests=True, globs=globs_of(["!*.go"]), may_read=None)
+    assert [file.name for file in found.files] == ["a.py"]
+
+
+@pytest.mark.parametrize("glob", ["[z-a]", "*a" * 9])
+def test_a_glob_that_is_none_or_takes_too_long_is_refused_in_one_line(glob: str) -> None:
+    with pytest.raises(CatalogError) as refused:
+        globs_of([glob])
+    assert "\n" not in str(refused.value)
+
+
+def test_what_an_ignore_file_has_that_is_no_pattern_is_passed_over(tree: Tree) -> None:
+    root = tree({".gitignore": "[z-a]\nb.py\n", "a.py": "", "b.py": ""})
+    assert [file.name for file in walk(str(root), include_tests=True, globs=None, may_read=None).files] == ["a.py"]

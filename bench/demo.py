@@ -95,9 +95,9 @@ class Story:
     def gap(self) -> None:
         self._console.print()
 
-    def rows(self, page: Page) -> None:
+    def rows(self, page: Page, catalog: Catalog) -> None:
         """The page's candidates as `hintcell search` shows them."""
-        rows = [row_of(candidate) for candidate in page.candidates]
+        rows = [row_of(candidate, catalog.locations) for candidate in page.candidates]
         width = self._console.width - len(_INDENT)
         columns = table.Columns.for_rows(rows, width)
         self._console.print()
@@ -206,13 +206,13 @@ def _search(story: Story, client: Client, grant: Grant, catalog: Catalog, starte
             f"The worker is process {session.pid}. Its first page came {cold_s:.2f} s after step 2 began, cold: the "
             "manager and its template, which loads scikit-learn once for all workers, were started in that time."
         )
-        story.rows(first)
+        story.rows(first, catalog)
         look("after the first page")
         story.step("Turn the page: the ranking is there, so this is quick.")
         second, took_s = _timed(lambda: session.page(first.next_cursor))
         last = second.offset + len(second.candidates)
         story.says(f"{_ms(took_s)} for ranks {second.offset + 1} to {last} of {second.total:,}.")
-        story.rows(second)
+        story.rows(second, catalog)
         look("after the second page")
 
         story.step(f"Look at the memory of process {session.pid} as the kernel counts it.")

@@ -473,5 +473,8 @@ def test_types_that_nobody_writes_are_not_parsed(language: str) -> None:
         functions_of("A<" * 50_000, language)
 
 
-def test_runs_of_punctuation_just_short_of_too_long_are_looked_through_once() -> None:
-    assert functions_of((";" * 4_000 + "a\n") * 20 + "def f(): pass\n", "python") is not None
+@pytest.mark.parametrize("between", ["", " ", "\n\t"])
+def test_a_run_of_punctuation_is_too_long_by_its_tokens_alone(between: str) -> None:
+    token = f";{between}".encode()
+    assert parsing._is_made_up(b"a" + token * 5_000 + b"b")
+    assert not parsing._is_made_up((token * 4_999 + b"a") * 3)

@@ -7,9 +7,8 @@ Order of things in a search: the grant first, then the snapshot of what the prin
 a permission that changes in between ends in a refusal, and the search is tried once more.
 """
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol, Self
 
 from msgspec import Struct, field
@@ -18,12 +17,13 @@ from hintcell.catalog.model import Location
 from hintcell.client import Client, Session
 from hintcell.conversation import Page
 from hintcell.errors import HintcellError, ManagerUnavailable, OpenRefused, RequestRejected, SessionEnded
+from hintcell.search_table import ClosedTableError, End, NoPlaceError, SearchTable
 from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Document, Limits, utf8_length
 
 # A tool call asks for a few pages, or comes back to an earlier search; more than this are forgotten ones.
 MAX_SESSIONS: Final = 16
-# Ends of searches that are still told to whoever comes back.
-_ENDS_KEPT: Final = 1_024
+# Longer than a search of a large folder takes.
+_PLACE_WAIT_S: Final = 60.0
 
 # What the model shall do about an end, after the end's own words.
 _ADVICE: Final = "search again"
@@ -114,8 +114,8 @@ class SearchFailed(HintcellError):
     """A search or a page that cannot be given; the message is for whoever called the tool.
 
     Attributes:
-        reason: `bad_argument`, `no_catalog`, `unknown_session`, `refused`, `unavailable`, `evicted`, or why the session
-            ended: `permission_changed`, `idle_timeout` and so on, as in SessionEnded.
+        reason: `bad_argument`, `no_catalog`, `unknown_session`, `busy`, `refused`, `unavailable`, `evicted`, or why the
+            session ended: `permission_changed`, `idle_timeout` and so on, as in SessionEnded.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -124,13 +124,17 @@ class SearchFailed(HintcellError):
 
 
 class _Search:
-    """One search whose session was open when it was last used."""
+    """One search whose session was open when it was last used; see `search_table.Owned`."""
 
     def __init__(self, principal: str, session: Session, snapshot: Snapshot) -> None:
         self.principal = principal
         self.session = session
         self.snapshot = snapshot
         self.cursors: set[str] = set()
+
+    @property
+    def handle(self) -> str:
+        return self.session.id
 
     def results(self, page: Page) -> Results:
         if page.next_cursor is not None:
@@ -172,6 +176,7 @@ class Searches:
         identifier_hints: bool = False,
         limits: Limits | None = None,
         max_sessions: int = MAX_SESSIONS,
+        open_wait_s: float = _PLACE_WAIT_S,
     ) -> None:
         """Search what `catalog` gives, through `client`, which stays the caller's to close.
 
@@ -182,21 +187,21 @@ class Searches:
             identifier_hints: also rank by parts of identifiers; the first hit stays.
             limits: raised ones, as in `Client.open`.
             max_sessions: searches that one principal may have open; another one closes the longest unused.
+            open_wait_s: seconds that another one waits while all of them are in use by other threads.
         """
         if max_sessions < 1:
             raise ValueError(f"max_sessions is {max_sessions}: allow at least 1")
+        if not open_wait_s >= 0:
+            raise ValueError(f"open_wait_s is {open_wait_s}: use 0 or more seconds")
         self._client = client
         self._catalog = catalog
         self._labels = labels
         self._identifier_hints = identifier_hints
         self._limits = limits
         self._max_sessions = max_sessions
-        self._lock = threading.Lock()
-        # The longest unused first.
-        self._searches: OrderedDict[str, _Search] = OrderedDict()
-        # Whose search it was, and what to say; no error that was raised, which would keep what it has passed through.
-        self._ends: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
-        self._is_closed = False
+        self._open_wait_s = open_wait_s
+        evicted = End("evicted", f"this search is over: it made room for newer ones: {_ADVICE}")
+        self._table = SearchTable[_Search](max_sessions, evicted)
 
     def search(self, principal: str, query: str, *, globs: Sequence[str] = (), limit: int = 20) -> Results:
         """Rank what the principal may read now, and give the first page.
@@ -210,23 +215,23 @@ class Searches:
         Raises:
             SearchFailed: it cannot be done, and why.
         """
-        _check_principal(principal)
-        _check_query(query)
-        _check_limit(limit)
-        if self._is_closed:
-            raise SearchFailed("unavailable", "searching is over here: this was closed")
-        try:
-            search = self._open(principal, query, globs, limit)
-        except OpenRefused as error:
-            if error.reason != "permission_changed":
-                raise SearchFailed("refused", f"no search was started: {error}") from error
+        with self._searched(principal, query, globs, limit) as search:
+            return self._page(search, None, limit)
+
+    @contextmanager
+    def searching(
+        self, principal: str, query: str, *, globs: Sequence[str] = (), limit: int = 20
+    ) -> Generator[Results]:
+        """As `search`, for as long as the block runs: within it no other search closes this one, and its end does.
+
+        Raises:
+            SearchFailed: as in `search`.
+        """
+        with self._searched(principal, query, globs, limit) as search:
             try:
-                search = self._open(principal, query, globs, limit)
-            except OpenRefused as again:
-                raise SearchFailed("refused", f"no search was started: {again}: {_ADVICE}") from again
-        for evicted in self._add(search):
-            evicted.session.close()
-        return self._page(search, None, limit)
+                yield self._page(search, None, limit)
+            finally:
+                self.close_search(principal, search.handle)
 
     def read(self, principal: str, session: str, cursor: str, *, limit: int = 20) -> Results:
         """The page of an earlier search at one of its cursors.
@@ -241,10 +246,10 @@ class Searches:
             SearchFailed: it cannot be given, and why. A cursor or limit that cannot be used does not end the search.
         """
         _check_limit(limit)
-        search = self._find(principal, session)
-        if cursor not in search.cursors:
-            raise SearchFailed("bad_argument", "this search gave no such cursor: use a next_cursor of its results")
-        return self._page(search, cursor, limit)
+        with self._taken(principal, session) as search:
+            if cursor not in search.cursors:
+                raise SearchFailed("bad_argument", "this search gave no such cursor: use a next_cursor of its results")
+            return self._page(search, cursor, limit)
 
     def text_of(self, principal: str, session: str, candidate_id: str) -> str:
         """The text of a document that a search has ranked, while the search is open.
@@ -252,32 +257,25 @@ class Searches:
         Raises:
             SearchFailed: the search is over, or ranked no such document.
         """
-        search = self._find(principal, session)
-        self._page(search, None, 1)  # Whether its session is alive: the first page is kept by it.
-        for document in search.snapshot.documents:
-            if document.id == candidate_id:
-                return document.text
+        with self._taken(principal, session) as search:
+            self._page(search, None, 1)  # Whether its session is alive: the first page is kept by it.
+            for document in search.snapshot.documents:
+                if document.id == candidate_id:
+                    return document.text
         raise SearchFailed("bad_argument", "this search has no document of that id: use the id of a hit")
 
     def close_search(self, principal: str, session: str) -> bool:
         """End a search and its process; False if it was over already, or never was this principal's."""
-        with self._lock:
-            search = self._searches.get(session)
-            if search is None or search.principal != principal:
-                return False
-            del self._searches[session]
-            self._remember(session, principal, "completed", "it was closed")
+        end = End("completed", f"this search is over: it was closed: {_ADVICE}")
+        search = self._table.end(principal, session, end)
+        if search is None:
+            return False
         search.session.close()
         return True
 
     def close(self) -> None:
         """End all searches; no other one is started."""
-        with self._lock:
-            self._is_closed = True
-            searches = list(self._searches.values())
-            self._searches.clear()
-        for search in searches:
-            search.session.close()
+        _close(self._table.close())
 
     def __enter__(self) -> Self:
         return self
@@ -285,7 +283,64 @@ class Searches:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @contextmanager
+    def _searched(self, principal: str, query: str, globs: Sequence[str], limit: int) -> Generator[_Search]:
+        """A new search, in use within."""
+        _check_principal(principal)
+        _check_query(query)
+        _check_limit(limit)
+        try:
+            with self._table.place(principal, self._open_wait_s):
+                search = self._open(principal, query, globs, limit)
+                try:
+                    evicted = self._table.add(search)
+                except ClosedTableError:
+                    search.session.close()
+                    raise
+        except ClosedTableError:
+            raise _closed() from None
+        except NoPlaceError:
+            in_use = f"{self._max_sessions} searches were in use for {self._open_wait_s:g} s"
+            raise SearchFailed("busy", f"{in_use}, and no more may be: close one and {_ADVICE}") from None
+        except SearchFailed as error:
+            if self._table.is_closed:
+                raise _closed() from error
+            raise
+        try:
+            _close(evicted)
+            yield search
+        finally:
+            _close(self._table.give_back(search))
+
+    @contextmanager
+    def _taken(self, principal: str, session: str) -> Generator[_Search]:
+        """An earlier search, in use within."""
+        taken = self._table.take(principal, session)
+        if isinstance(taken, _Search):
+            try:
+                yield taken
+            finally:
+                _close(self._table.give_back(taken))
+        elif self._table.is_closed:
+            raise _closed()
+        elif taken is None:
+            raise SearchFailed("unknown_session", f"there is no such search: use the session of a result, or {_ADVICE}")
+        else:
+            raise SearchFailed(*taken)
+
     def _open(self, principal: str, query: str, globs: Sequence[str], limit: int) -> _Search:
+        """A new session; a second one if permissions change while it is opened."""
+        try:
+            return self._open_once(principal, query, globs, limit)
+        except OpenRefused as error:
+            if error.reason != "permission_changed":
+                raise SearchFailed("refused", f"no search was started: {error}") from error
+        try:
+            return self._open_once(principal, query, globs, limit)
+        except OpenRefused as error:
+            raise SearchFailed("refused", f"no search was started: {error}: {_ADVICE}") from error
+
+    def _open_once(self, principal: str, query: str, globs: Sequence[str], limit: int) -> _Search:
         """A new session.
 
         Raises:
@@ -314,60 +369,31 @@ class Searches:
             raise _unavailable(error) from error
         return _Search(principal, session, snapshot)
 
-    def _add(self, search: _Search) -> list[_Search]:
-        """Put a search into the table; returns those that have to make room for it."""
-        with self._lock:
-            if self._is_closed:
-                evicted = [search]
-            else:
-                own = [key for key, other in self._searches.items() if other.principal == search.principal]
-                evicted = [self._searches.pop(key) for key in own[: max(0, len(own) + 1 - self._max_sessions)]]
-                self._searches[search.session.id] = search
-            for other in evicted:
-                self._remember(other.session.id, other.principal, "evicted", "it made room for newer ones")
-        return evicted
-
-    def _find(self, principal: str, session: str) -> _Search:
-        with self._lock:
-            search = self._searches.get(session)
-            if search is not None and search.principal == principal:
-                self._searches.move_to_end(session)
-                return search
-            owner, reason, message = self._ends.get(session, ("", "", ""))
-        if reason and owner == principal:
-            raise SearchFailed(reason, message)
-        raise SearchFailed("unknown_session", f"there is no such search: use the session of a result, or {_ADVICE}")
-
     def _page(self, search: _Search, cursor: str | None, limit: int) -> Results:
         try:
             page = search.session.page(cursor, limit)
         except SessionEnded as error:
-            over = _over(error)
-            if error.reason != "unknown":  # Then a later call may learn it.
-                self._forget(search, over)
-            raise over from error
+            # A later call may learn a reason that is not known yet.
+            raise self._failed(search, _over(error), is_over=error.reason != "unknown") from error
         except HintcellError as error:
-            unavailable = _unavailable(error)
-            self._forget(search, unavailable)
-            raise unavailable from error
-        with self._lock:  # Cursors of one search are added here alone.
-            return search.results(page)
+            raise self._failed(search, _unavailable(error), is_over=True) from error
+        return search.results(page)
 
-    def _forget(self, search: _Search, why: SearchFailed) -> None:
-        """Take a search whose session is over out of the table, unless it was closed here and that is known."""
-        session = search.session.id
-        with self._lock:
-            if self._searches.pop(session, None) is not None:
-                self._keep_end(session, search.principal, why)
+    def _failed(self, search: _Search, why: SearchFailed, *, is_over: bool) -> SearchFailed:
+        """What to say; a search that is over is taken out, unless it was closed here and that is known."""
+        if is_over:
+            self._table.end(search.principal, search.handle, End(why.reason, str(why)))
+            search.session.close()
+        return _closed() if self._table.is_closed else why
+
+
+def _close(searches: Iterable[_Search]) -> None:
+    for search in searches:
         search.session.close()
 
-    def _remember(self, session: str, principal: str, reason: str, what: str) -> None:
-        self._keep_end(session, principal, SearchFailed(reason, f"this search is over: {what}: {_ADVICE}"))
 
-    def _keep_end(self, session: str, principal: str, why: SearchFailed) -> None:
-        self._ends[session] = (principal, why.reason, str(why))
-        while len(self._ends) > _ENDS_KEPT:
-            self._ends.popitem(last=False)
+def _closed() -> SearchFailed:
+    return SearchFailed("unavailable", "searching is over here: this was closed")
 
 
 def _over(error: SessionEnded) -> SearchFailed:

@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -212,9 +213,73 @@ def test_closing_ends_all_and_starts_nothing_more(client: Client, principal: str
     searches = Searches(client, _everything)
     results = searches.search(principal, QUERY, limit=5)
     searches.close()
-    assert _reason(_reading_on(searches, principal, results)) == "unknown_session"
+    assert _reason(_reading_on(searches, principal, results)) == "unavailable"
     assert _reason(lambda: searches.search(principal, QUERY)) == "unavailable"
     assert _all_end(client, principal)
+
+
+def test_closing_during_a_search_does_not_advise_another(client: Client, principal: str) -> None:
+    def source(_principal: str, _globs: Sequence[str]) -> Snapshot:
+        searches.close()
+        return Documents("snapshot", _DOCUMENTS)
+
+    searches = Searches(client, source)
+    with pytest.raises(SearchFailed, match="^searching is over here: this was closed$"):
+        searches.search(principal, QUERY)
+    assert _all_end(client, principal)
+
+
+def test_more_threads_than_searches_wait_for_each_other(client: Client, principal: str) -> None:
+    places = threading.Semaphore(2)
+    totals: list[int] = []
+
+    def retrieve() -> None:
+        with searches.searching(principal, QUERY, limit=5) as results:
+            assert places.acquire(blocking=False)
+            hits = list(results.hits)
+            while results.next_cursor is not None:
+                results = searches.read(principal, results.session, results.next_cursor)
+                hits += results.hits
+            totals.append(len(hits))
+            places.release()
+
+    with Searches(client, _everything, max_sessions=2) as searches:
+        threads = [threading.Thread(target=retrieve) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert totals == [len(_DOCUMENTS)] * 8
+    assert _all_end(client, principal)
+
+
+def test_a_search_that_finds_no_place_in_time_says_so(client: Client, principal: str) -> None:
+    with Searches(client, _everything, max_sessions=1, open_wait_s=0.0) as searches:
+        with searches.searching(principal, QUERY, limit=5) as results:
+            assert _reason(lambda: searches.search(principal, QUERY)) == "busy"
+            searches.search(f"{principal} 2", QUERY)
+            _reading_on(searches, principal, results)()
+        assert _reason(_reading_on(searches, principal, results)) == "completed"
+        searches.search(principal, QUERY)
+
+
+def test_a_search_that_fails_gives_its_place_back(client: Client, principal: str) -> None:
+    def source(_principal: str, globs: Sequence[str]) -> Snapshot:
+        if globs:
+            raise CatalogError("there is nothing")
+        return Documents("snapshot", _DOCUMENTS)
+
+    with Searches(client, source, max_sessions=1, open_wait_s=0.0) as searches:
+        kept = searches.search(principal, QUERY, limit=5)
+        assert _reason(lambda: searches.search(principal, QUERY, globs=["*.py"])) == "no_catalog"
+        _reading_on(searches, principal, kept)()
+        searches.search(principal, QUERY)
+
+
+@pytest.mark.parametrize("options", [{"max_sessions": 0}, {"open_wait_s": -1.0}, {"open_wait_s": float("nan")}])
+def test_a_number_without_a_meaning_is_refused(client: Client, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} is"):
+        Searches(client, _everything, **options)
 
 
 def test_a_client_that_is_gone_is_said_in_one_line(principal: str) -> None:

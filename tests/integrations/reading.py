@@ -3,7 +3,8 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hintcell import Client
@@ -86,9 +87,20 @@ class Waiting(Searches):
 
     def search(self, principal: str, query: str, *, globs: Sequence[str] = (), limit: int = 20) -> Results:
         results = super().search(principal, query, globs=globs, limit=limit)
+        self._count()
+        return results
+
+    @contextmanager
+    def searching(
+        self, principal: str, query: str, *, globs: Sequence[str] = (), limit: int = 20
+    ) -> Generator[Results]:
+        with super().searching(principal, query, globs=globs, limit=limit) as results:
+            self._count()
+            yield results
+
+    def _count(self) -> None:
         self.number_opened += 1
         self._is_opened.set()
-        return results
 
     def _wait(self, principal: str, globs: Sequence[str]) -> Snapshot:
         self._asked.set()

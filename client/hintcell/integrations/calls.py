@@ -104,17 +104,14 @@ def best(searches: Searches, principal: str, query: str, globs: Sequence[str], k
     Raises:
         SearchFailed: they cannot be given, or may not be read any more: then none is given.
     """
-    results = searches.search(principal, query, globs=globs, limit=min(k, PAGE_LIMIT))
-    session, snapshot_id = results.session, results.snapshot_id
-    try:
+    with searches.searching(principal, query, globs=globs, limit=min(k, PAGE_LIMIT)) as results:
+        session, snapshot_id = results.session, results.snapshot_id
         hits = list(results.hits)
         while len(hits) < k and results.next_cursor is not None:
             limit = min(k - len(hits), PAGE_LIMIT)
             results = searches.read(principal, session, results.next_cursor, limit=limit)
             hits += results.hits
         return [Found(hit, searches.text_of(principal, session, hit.id), snapshot_id) for hit in hits]
-    finally:
-        searches.close_search(principal, session)
 
 
 def check_k(k: int) -> None:

@@ -118,7 +118,7 @@ def test_a_watch_that_ends_takes_the_searches_with_it_and_the_next_search_begins
         watching.leave.set()
         wait_until(lambda: watching.ends == 1, FOLLOW_DEADLINE_S)
         wait_until(
-            lambda: _reason(lambda: backend.read(page.session, page.next_cursor or "", 1)) == "unknown_session",
+            lambda: _reason(lambda: backend.read(page.session, page.next_cursor or "", 1)) == "unavailable",
             FOLLOW_DEADLINE_S,
         )
         watching.leave.clear()

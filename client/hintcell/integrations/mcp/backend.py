@@ -173,11 +173,11 @@ class _Line:
 
     def search(self, query: str, globs: Sequence[str], limit: int) -> Results:
         """See `Searches`."""
-        return self._watched(self._searches.search(self._principal, query, globs=globs, limit=limit))
+        return self._watched(lambda: self._searches.search(self._principal, query, globs=globs, limit=limit))
 
     def read(self, session: str, cursor: str, limit: int) -> Results:
         """See `Searches`."""
-        return self._watched(self._searches.read(self._principal, session, cursor, limit=limit))
+        return self._watched(lambda: self._searches.read(self._principal, session, cursor, limit=limit))
 
     def close_search(self, session: str) -> bool:
         """See `Searches`."""
@@ -190,10 +190,16 @@ class _Line:
             self._watch.stop()
         self._client.close()
 
-    def _watched(self, results: Results) -> Results:
+    def _watched(self, ask: Callable[[], Results]) -> Results:
         """The results, unless what may be read is not known any more."""
+        try:
+            results = ask()
+        except SearchFailed as error:
+            if self.is_over:
+                raise _unwatched() from error
+            raise
         if self.is_over:
-            raise SearchFailed("unavailable", "the policy is not being watched any more: search again")
+            raise _unwatched()
         return results
 
     def _end(self) -> None:
@@ -255,6 +261,10 @@ class _Watch:
             if not self._stop.is_set():
                 self._end()
             self._began.set()
+
+
+def _unwatched() -> SearchFailed:
+    return SearchFailed("unavailable", "the policy is not being watched any more: search again")
 
 
 def _is_of_manager(error: SearchFailed) -> bool:

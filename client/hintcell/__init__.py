@@ -8,8 +8,9 @@ loaded when it is first used, and none of them loads NumPy or scikit-learn.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hintcell.async_client import AsyncClient, AsyncSession
-    from hintcell.client import Client, Session
+    from hintcell.async_client import AsyncClient
+    from hintcell.async_session import AsyncSession
+    from hintcell.client import Client
     from hintcell.conversation import Page
     from hintcell.errors import (
         ControlFailed,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         SessionEnded,
     )
     from hintcell.remote import RemoteManager
+    from hintcell.session import Session
     from hintcell_manager.protocol import (
         ChangeReport,
         End,
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
     from hintcell_worker.protocol import Candidate, Document, Hints, Limits
 
 _HOMES = {
-    "hintcell.async_client": ("AsyncClient", "AsyncSession"),
-    "hintcell.client": ("Client", "Session"),
+    "hintcell.async_client": ("AsyncClient",),
+    "hintcell.async_session": ("AsyncSession",),
+    "hintcell.client": ("Client",),
     "hintcell.conversation": ("Page",),
     "hintcell.errors": (
         "ControlFailed",
@@ -51,6 +54,7 @@ _HOMES = {
         "SessionEnded",
     ),
     "hintcell.remote": ("RemoteManager",),
+    "hintcell.session": ("Session",),
     "hintcell_manager.protocol": (
         "ChangeReport",
         "End",

@@ -14,10 +14,11 @@ from typing import Final, Protocol, Self
 from msgspec import Struct, field
 
 from hintcell.catalog.model import Location
-from hintcell.client import Client, Session
+from hintcell.client import Client
 from hintcell.conversation import Page
 from hintcell.errors import HintcellError, ManagerUnavailable, OpenRefused, RequestRejected, SessionEnded
 from hintcell.search_table import ClosedTableError, End, NoPlaceError, SearchTable
+from hintcell.session import Session
 from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Document, Limits, utf8_length
 
 # A tool call asks for a few pages, or comes back to an earlier search; more than this are forgotten ones.

@@ -15,6 +15,7 @@ import pytest
 from hintcell import Client, Session, SessionEnded
 from hintcell import client as client_module
 from hintcell import conversation as conversation_module
+from hintcell import session as session_module
 from tests.client.searches import SOON_S, catalog, next_cursor, search, still_there
 from tests.faults.processes import until
 
@@ -107,8 +108,8 @@ def test_an_open_that_is_interrupted_while_it_sends_leaves_nothing(
         psutil.Process(session.pid).suspend()
         real(session, *request)
 
-    real = client_module.Session.begin
-    monkeypatch.setattr(client_module.Session, "begin", begin)
+    real = Session.begin
+    monkeypatch.setattr(Session, "begin", begin)
     with interrupted(error):  # Megabytes do not fit the buffer of a socket that nobody reads.
         search(client, grant, documents=catalog(400, text_bytes=5_000))
     for worker in still_there(*pids):
@@ -160,7 +161,7 @@ _Called = Callable[[], Any]
 
 def at_line(number: int, call: _Called) -> Any:
     """Raise KeyboardInterrupt before that line of the client's is run, counted from the call; or else its result."""
-    files = {client_module.__file__, conversation_module.__file__}
+    files = {module.__file__ for module in (client_module, session_module, conversation_module)}
     left = number
 
     def trace(frame: FrameType, event: str, _: object) -> Any:

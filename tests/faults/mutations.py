@@ -45,13 +45,13 @@ class Mutation(msgspec.Struct, frozen=True):
 MUTATIONS: Final[dict[str, Mutation]] = {
     "hang-up-not-looked-for": Mutation(
         "I2, blocking client",
-        "client/hintcell/client.py",
+        "client/hintcell/session.py",
         (("        if hung_up(self._connection):\n            raise self._ended()\n", ""),),
         (figures.PAGES,),
     ),
     "hang-up-not-looked-for-asyncio": Mutation(
         "I2, asyncio client",
-        "client/hintcell/async_client.py",
+        "client/hintcell/async_session.py",
         (("if hung_up(self._connection):", "if False:"),),
         (figures.PAGES,),
     ),
@@ -144,7 +144,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     ),
     "connections-stay-open": Mutation(
         "I6, in the client",
-        "client/hintcell/client.py",
+        "client/hintcell/session.py",
         (
             (
                 "over()\n            self._connection.close()\n",

@@ -11,8 +11,8 @@ from hintcell.catalog import Catalog, Reason
 from hintcell.cli import table
 from hintcell.cli.candidates import Row, json_line, row_of
 from hintcell.cli.output import writing
-from hintcell.client import Session
 from hintcell.conversation import Page
+from hintcell.session import Session
 from hintcell_worker.protocol import POLICY_IDENTIFIERS, POLICY_IDENTIFIERS_OUT_OF_SCOPE
 
 _NO_MATCH: Final = "Nothing here has a word of the query. Words match whole and in any case: try others"

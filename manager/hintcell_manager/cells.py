@@ -1,4 +1,4 @@
-"""What the service holds for each living session, and the look at all of them that it takes now and then.
+"""What is held for each living session, and the look at all of them that it takes now and then.
 
 Covers reading memory and activity of workers. What follows from a figure is `sessions`' business.
 """

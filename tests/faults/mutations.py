@@ -70,7 +70,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     ),
     "death-not-awaited": Mutation(
         "I1",
-        "manager/hintcell_manager/service.py",
+        "manager/hintcell_manager/workers.py",
         (
             ("            await asyncio.wait(waiting, timeout=DEATH_DEADLINE_S)\n", "            pass\n"),
             ("        return [session for session in sessions if not session.is_dead]", "        return []"),

@@ -130,7 +130,7 @@ def test_a_second_change_does_not_report_what_the_first_has_ended(client: Client
 
 
 def test_a_change_while_a_stopped_template_owes_a_worker_replaces_the_template(patches: Patches, runtime: Path) -> None:
-    patches.deadline("hintcell_manager.service", "DEATH_DEADLINE_S", 0.3)
+    patches.deadline("hintcell_manager.workers", "DEATH_DEADLINE_S", 0.3)
     with Client() as client:
         search(client, client.grant("warm")).close()
         grant = client.grant("alice")
@@ -155,7 +155,7 @@ def test_a_change_while_a_stopped_template_owes_a_worker_replaces_the_template(p
 
 
 def test_a_template_that_does_not_answer_is_replaced(patches: Patches, runtime: Path) -> None:
-    patches.deadline("hintcell_manager.service", "FORK_DEADLINE_S", 0.3)
+    patches.deadline("hintcell_manager.workers", "FORK_DEADLINE_S", 0.3)
     with Client() as client, search(client, client.grant("warm")) as session, Family(client, session) as family:
         family.template.stop()
         with pytest.raises(OpenRefused) as refusal:

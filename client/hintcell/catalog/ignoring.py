@@ -51,9 +51,12 @@ class Ignoring(NamedTuple):
 
     rules: tuple[_Rules, ...] = ()
 
-    def below(self, folder: str, base: str) -> "Ignoring":
-        """The rules that hold in `folder`, which has an ignore file and is called `base` (ends in `/`, or empty)."""
-        if patterns := _patterns(Path(folder, IGNORE_FILE)):
+    def below(self, root: str, inner: str, base: str) -> "Ignoring":
+        """The rules that hold in a folder with an ignore file, which is called `base` (ends in `/`, or empty).
+
+        The folder is `inner` (likewise) below `root`.
+        """
+        if patterns := _patterns(SourceFile(root, inner + IGNORE_FILE, IGNORE_FILE)):
             return Ignoring((_Rules(base, patterns), *self.rules))
         return self
 
@@ -87,11 +90,12 @@ def work_tree_of(root: str) -> WorkTree:
     if top is None:
         return WorkTree("", Ignoring())
     ignoring = Ignoring()
-    if patterns := _patterns(_git_folder(Path(top, _GIT)) / "info" / "exclude"):
+    if patterns := _patterns(_plain(_git_folder(Path(top, _GIT)) / "info" / "exclude")):
         ignoring = Ignoring((_Rules("", patterns),))
     inner = os.path.relpath(place, top).split("/") if place != top else []
     for depth in range(len(inner)):
-        ignoring = ignoring.below("/".join((top, *inner[:depth])), "".join(f"{part}/" for part in inner[:depth]))
+        above = "".join(f"{part}/" for part in inner[:depth])
+        ignoring = ignoring.below(top, above, above)
     return WorkTree("".join(f"{part}/" for part in inner), ignoring)
 
 
@@ -113,13 +117,17 @@ def _git_folder(git: Path) -> Path:
 
 
 def _first_line(file: Path) -> str:
-    return os.fsdecode(read_file(SourceFile(str(file), file.name)).partition(b"\n")[0]).strip()
+    return os.fsdecode(read_file(_plain(file)).partition(b"\n")[0]).strip()
 
 
-def _patterns(file: Path) -> list[_Pattern]:
+def _plain(file: Path) -> SourceFile:
+    return SourceFile(str(file.parent), file.name, file.name)
+
+
+def _patterns(file: SourceFile) -> list[_Pattern]:
     """The patterns in an ignore file, the last first; none if it cannot be read or is a link, which git refuses too."""
     try:
-        content = read_file(SourceFile(str(file), file.name))
+        content = read_file(file)
     except (OSError, TooLargeError, ValueError):
         return []
     patterns: list[_Pattern] = []

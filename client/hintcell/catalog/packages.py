@@ -69,7 +69,7 @@ def _source(place: Path, top: str, inner: list[str], *, include_tests: bool) -> 
     try:
         # Where both exist, Python imports the folder if it has an `__init__.py`, else the module.
         if module.suffix == SUFFIX and module.is_file() and not (folder / f"__init__{SUFFIX}").is_file():
-            return Found([SourceFile(str(module), name + SUFFIX, follow_link=True)])
+            return Found([SourceFile(str(module.parent), module.name, name + SUFFIX, follow_link=True)])
         if not folder.is_dir():
             return Found()
         return find_files(

@@ -2,10 +2,10 @@
 
 What may not be read leaves no trace: neither is it opened, nor does it count, nor do folders count then, because
 of a folder nobody asks whether it may be read. Ignore files are the walk's own rules and are read in any case.
-Links are never followed, so a walk ends and stays below its root. Does not cover what a file holds (`reading`).
+Links are never followed, so a walk ends and stays below its root, whatever changes on the way. Does not cover what a
+file holds (`reading`).
 """
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pathspec import PathSpec
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
-from hintcell.catalog.files import ENVIRONMENT_MARK, Found, SourceFile, is_folder, is_link
+from hintcell.catalog.files import ENVIRONMENT_MARK, Entry, Found, SourceFile, entries_of
 from hintcell.catalog.ignoring import IGNORE_FILE, Ignoring, work_tree_of
 from hintcell.catalog.kinds import is_generated_name, kind_of
 from hintcell.catalog.model import CatalogError, Reason
@@ -40,7 +40,6 @@ _MOST_STARS: Final = 4
 
 
 class _Folder(NamedTuple):
-    path: str
     name: str  # relative to the root; ends in `/` unless empty
     in_tests: bool
     ignoring: Ignoring
@@ -78,7 +77,7 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
     """
     found = Found()
     work_tree = work_tree_of(root)
-    folders = [_Folder(root, "", in_tests=False, ignoring=work_tree.ignoring)]
+    folders = [_Folder("", in_tests=False, ignoring=work_tree.ignoring)]
 
     def count_folder(reason: Reason) -> None:
         if may_read is None:
@@ -87,8 +86,7 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
     while folders:
         folder = folders.pop()
         try:
-            with os.scandir(folder.path) as listing:
-                entries = list(listing)
+            entries = entries_of(root, folder.name)
         except OSError:
             if not folder.name:
                 raise
@@ -100,13 +98,13 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
             continue
         ignoring = folder.ignoring
         if IGNORE_FILE in names:
-            ignoring = ignoring.below(folder.path, work_tree.prefix + folder.name)
+            ignoring = ignoring.below(root, folder.name, work_tree.prefix + folder.name)
         for entry in entries:
             name = folder.name + entry.name
-            if is_folder(entry):
+            if entry.is_folder:
                 if entry.name.startswith(".") or entry.name in _CACHES:
                     continue
-                if is_link(entry):
+                if entry.is_link:
                     count_folder(Reason.LINKS)
                 elif ignoring.ignores(f"{work_tree.prefix}{name}/"):
                     count_folder(Reason.IGNORED)
@@ -114,7 +112,7 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
                     count_folder(Reason.VENDORED_FOLDERS)
                 else:
                     in_tests = folder.in_tests or entry.name in _TEST_FOLDERS
-                    folders.append(_Folder(entry.path, f"{name}/", in_tests, ignoring))
+                    folders.append(_Folder(f"{name}/", in_tests, ignoring))
             elif may_read is not None and not may_read(name):
                 continue
             elif reason := _reason_against(
@@ -126,14 +124,12 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
             ):
                 found.left_out[reason] += 1
             else:
-                found.files.append(SourceFile(entry.path, name))
+                found.files.append(SourceFile(root, name, name))
     found.files.sort(key=lambda file: file.name)
     return found
 
 
-def _reason_against(
-    entry: os.DirEntry[str], name: str, *, is_test: bool, is_ignored: bool, globs: Globs | None
-) -> Reason | None:
+def _reason_against(entry: Entry, name: str, *, is_test: bool, is_ignored: bool, globs: Globs | None) -> Reason | None:
     """Why a file is not read, going by its name alone; None if it is."""
     if is_ignored:
         return Reason.IGNORED
@@ -143,6 +139,6 @@ def _reason_against(
         return Reason.GENERATED_FILES
     if kind_of(entry.name) is None:
         return Reason.OTHER_FILES
-    if is_link(entry):
+    if entry.is_link:
         return Reason.LINKS
     return Reason.TEST_FILES if is_test else None

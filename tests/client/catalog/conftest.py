@@ -1,9 +1,11 @@
 """A folder made from a table of names and contents."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,3 +41,15 @@ def site(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
 
     yield write
     assert not [name for name in set(sys.modules) - before if name.startswith("hc_")]
+
+
+def refuse_to_open(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the system refuse every file and folder of that name, also to root."""
+    opening = os.open
+
+    def refusing(path: str, flags: int, **where: Any) -> int:
+        if Path(path).name == name:
+            raise PermissionError(13, "Permission denied", path)
+        return opening(path, flags, **where)
+
+    monkeypatch.setattr("hintcell.catalog.files.os.open", refusing)

@@ -21,9 +21,10 @@ from hintcell.catalog import (
     build_from_directory,
     build_from_packages,
 )
+from hintcell.catalog import files as files_module
 from hintcell.catalog.files import MAX_FILE_BYTES
 from hintcell_worker.protocol import Document, Limits, Request, decode_request
-from tests.client.catalog.conftest import Tree
+from tests.client.catalog.conftest import Tree, refuse_to_open
 
 _GOOD = "def f():\n    return 1\n"
 
@@ -168,14 +169,14 @@ def test_what_may_not_be_read_is_never_opened_and_leaves_no_trace(tree: Tree, mo
     root = tree({**files, **{f"{secret}/{name}": "x = 1" for name in hidden}, f"{secret}/{'n' * 140}.py": _GOOD})
     (root / secret / "elsewhere").symlink_to(root)
     os.mkfifo(root / secret / "pipe.py")
-    opening = os.open
+    opening = files_module._open_below
     opened: list[str] = []
 
-    def noting(path: str, flags: int) -> int:
-        opened.append(str(path))
-        return opening(path, flags)
+    def noting(root: str, inner: str, flags: int) -> int:
+        opened.append(inner)
+        return opening(root, inner, flags)
 
-    monkeypatch.setattr("hintcell.catalog.files.os.open", noting)
+    monkeypatch.setattr(files_module, "_open_below", noting)
     asked: list[str] = []
 
     def may_read(path: str) -> bool:
@@ -185,13 +186,41 @@ def test_what_may_not_be_read_is_never_opened_and_leaves_no_trace(tree: Tree, mo
     for options in ({}, {"globs": ["*.py", "*.md"]}, {"include_tests": False}):
         catalog = build_from_directory(root, may_read=may_read, **options)  # type: ignore[arg-type]
         assert f"{secret}/s.py" in asked
-        assert not [path for path in opened if secret in path and not path.endswith(".gitignore")]
+        assert f"{secret}/.gitignore" in opened
+        assert not [inner for inner in opened if secret in inner and not inner.endswith(("/", ".gitignore"))]
         without = tree({})
         (without / secret).rename(without.parent / "aside")
         try:
             assert build_from_directory(without, may_read=may_read, **options) == catalog  # type: ignore[arg-type]
         finally:
             (without.parent / "aside").rename(without / secret)
+
+
+def test_a_folder_that_a_link_replaces_on_the_way_leads_nowhere(tree: Tree, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "in").mkdir(parents=True)
+    (outside / "in" / "b.py").write_text(_GOOD)
+    root = tree({"a.py": _GOOD, "out/b.py": _GOOD, "out/in/b.py": _GOOD})
+
+    def swap() -> None:
+        (root / "out").rename(tmp_path / "aside")
+        (root / "out").symlink_to(outside)
+
+    def swap_before_listing(path: str) -> bool:
+        if path == "a.py":
+            swap()
+        return True
+
+    def swap_before_reading(done: int, _total: int) -> None:
+        if done == 1:
+            swap()
+
+    catalog = build_from_directory(root, may_read=swap_before_listing)
+    assert (_ids(catalog), catalog.left_out) == (["a.py:1:f"], {})
+    (root / "out").unlink()
+    (tmp_path / "aside").rename(root / "out")
+    catalog = build_from_directory(root, progress=swap_before_reading)
+    assert (_ids(catalog), catalog.left_out) == (["a.py:1:f"], {Reason.UNREADABLE_FILES: 2})
 
 
 def test_only_files_that_match_a_glob_are_read(tree: Tree) -> None:
@@ -215,14 +244,7 @@ def test_only_files_that_match_a_glob_are_read(tree: Tree) -> None:
 
 def test_an_unreadable_file_is_counted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tree({"a.py": _GOOD, "b.py": _GOOD})
-    opening = os.open
-
-    def refusing(path: str, flags: int) -> int:
-        if path.endswith("a.py"):
-            raise PermissionError(13, "Permission denied", path)
-        return opening(path, flags)
-
-    monkeypatch.setattr("hintcell.catalog.files.os.open", refusing)
+    refuse_to_open(monkeypatch, "a.py")
     catalog = build_from_directory(root)
     assert _ids(catalog) == ["b.py:1:f"]
     assert catalog.left_out == {Reason.UNREADABLE_FILES: 1}

@@ -8,7 +8,7 @@ import pytest
 from hintcell.catalog import Cache, CatalogError, build, build_from_directory, cache
 from hintcell.catalog.kinds import Kind
 from hintcell_worker.protocol import Limits
-from tests.client.catalog.conftest import Tree
+from tests.client.catalog.conftest import Tree, refuse_to_open
 
 _GOOD = "def f():\n    return 1\n"
 
@@ -94,15 +94,10 @@ def test_a_cached_file_that_may_not_be_read_any_more_is_not_opened(
     root = tree({"a.py": _GOOD, "b.py": _GOOD})
     kept = Cache()
     build_from_directory(root, cache=kept)
-    opening = os.open
-
-    def refusing(path: str, flags: int) -> int:
-        assert not path.endswith("b.py")
-        return opening(path, flags)
-
-    monkeypatch.setattr("hintcell.catalog.files.os.open", refusing)
+    refuse_to_open(monkeypatch, "b.py")
     catalog = build_from_directory(root, cache=kept, may_read=lambda path: path == "a.py")
     assert [document.id for document in catalog.documents] == ["a.py:1:f"]
+    assert not catalog.left_out
 
 
 def test_not_everything_is_kept(tree: Tree, parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

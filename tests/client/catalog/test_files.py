@@ -1,7 +1,6 @@
 """Which files a walk finds, in which order, what it passes over and what it counts."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from hintcell.catalog import files
 from hintcell.catalog.files import Found, SourceFile, TooLargeError, find_files, read_file
 from hintcell.catalog.model import Reason
-from tests.client.catalog.conftest import Tree
+from tests.client.catalog.conftest import Tree, refuse_to_open
 
 
 def _walk(root: Path, *, include_tests: bool = True, follow_file_links: bool = False) -> Found:
@@ -109,14 +108,7 @@ def test_a_folder_that_cannot_be_listed_is_counted_but_an_unlistable_root_is_an_
     tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree({"a/x.py": "", "b/x.py": ""})
-    scandir = os.scandir
-
-    def refusing(path: str) -> Iterator[os.DirEntry[str]]:
-        if path.endswith("/a"):
-            raise PermissionError(13, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr("hintcell.catalog.files.os.scandir", refusing)
+    refuse_to_open(monkeypatch, "a")
     found = _walk(root)
     assert _names(found) == ["b/x.py"]
     assert found.left_out == {Reason.UNREADABLE_FOLDERS: 1}
@@ -138,8 +130,8 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_file_is_read_up_to_the_limit_and_refused_above(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"#" * files.MAX_FILE_BYTES)
-    assert len(read_file(SourceFile(str(path), "a.py"))) == files.MAX_FILE_BYTES
+    assert len(read_file(SourceFile(str(path.parent), path.name, "a.py"))) == files.MAX_FILE_BYTES
     with path.open("ab") as stream:
         stream.write(b"#")
     with pytest.raises(TooLargeError):
-        read_file(SourceFile(str(path), "a.py"))
+        read_file(SourceFile(str(path.parent), path.name, "a.py"))

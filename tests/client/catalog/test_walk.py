@@ -1,7 +1,6 @@
 """Which files of a folder are read, and how those that are not are counted."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from hintcell.catalog import CatalogError
 from hintcell.catalog.files import Found
 from hintcell.catalog.model import Reason
 from hintcell.catalog.walk import globs_of, walk
-from tests.client.catalog.conftest import Tree
+from tests.client.catalog.conftest import Tree, refuse_to_open
 
 
 def _walk(root: Path, *, include_tests: bool = True) -> Found:
@@ -87,19 +86,26 @@ def test_a_folder_that_cannot_be_listed_is_counted_but_an_unlistable_root_is_an_
     tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree({"a/x.py": "", "b/x.py": ""})
-    scandir = os.scandir
-
-    def refusing(path: str) -> Iterator[os.DirEntry[str]]:
-        if path.endswith("/a"):
-            raise PermissionError(13, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr("hintcell.catalog.walk.os.scandir", refusing)
+    refuse_to_open(monkeypatch, "a")
     found = _walk(root)
     assert _names(found) == ["b/x.py"]
     assert found.left_out == {Reason.UNREADABLE_FOLDERS: 1}
     with pytest.raises(PermissionError):
         _walk(root / "a")
+
+
+def test_a_folder_so_deep_that_its_path_is_too_long_is_counted(tree: Tree) -> None:
+    root = tree({"a.py": ""})
+    step = "d" * 200
+    at = os.open(root, os.O_RDONLY)
+    for _ in range(22):
+        os.mkdir(step, dir_fd=at)
+        below = os.open(step, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    found = _walk(root)
+    assert (_names(found), found.left_out) == (["a.py"], {Reason.UNREADABLE_FOLDERS: 1})
 
 
 def test_who_may_read_is_asked_once_for_each_file_and_for_no_folder(tree: Tree) -> None:

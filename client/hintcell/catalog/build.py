@@ -18,7 +18,7 @@ from hintcell.catalog.model import (
     CatalogError,
     FolderSize,
     Location,
-    Part,
+    Outcome,
     Reason,
     TooMuchError,
     in_words,
@@ -53,9 +53,10 @@ def build_from_directory(
 ) -> Catalog:
     """A catalog of the functions and texts below a folder; ids start with the path relative to it.
 
-    A function of Python, Go, JavaScript, TypeScript, Java, C, C++, Rust, C#, Ruby or PHP is a document; so is a
-    section of Markdown or reStructuredText, a piece of plain text, and a whole file (of at most 64 KiB) where there
-    are no functions to tell apart. What is left out is counted: what git ignores, other people's folders such as
+    A function of Python, Go, JavaScript, TypeScript, Java, C, C++, Rust, C#, Ruby or PHP is a document; so is what
+    such a file has besides functions and imports, all together, a section of Markdown or reStructuredText, a piece of
+    plain text, and a whole file where there are no functions to tell apart. Rests and whole files have at most 64 KiB.
+    What is left out is counted: what git ignores, other people's folders such as
     `node_modules` or virtual environments, what is generated, binary or too large, and files of other kinds. Links
     below `root` are not followed. Hidden folders and `__pycache__` are passed over without being counted.
 
@@ -92,7 +93,7 @@ def build_from_directory(
         raise CatalogError(f"the folder {place!r} cannot be listed ({reason}): check its permissions") from error
     build = None if cache is None else cache.begin()
 
-    def read(file: SourceFile) -> list[Part] | Reason:
+    def read(file: SourceFile) -> Outcome:
         return _read_any(file, build)
 
     gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit)
@@ -160,9 +161,7 @@ class _Gathered:
         self._left_out: Counter[Reason] = Counter()
         self._locations: dict[str, Location] = {}
 
-    def gather(
-        self, groups: Sequence[Found], read: Callable[[SourceFile], list[Part] | Reason], progress: Progress | None
-    ) -> None:
+    def gather(self, groups: Sequence[Found], read: Callable[[SourceFile], Outcome], progress: Progress | None) -> None:
         """Read all files of all groups."""
         total = sum(len(group.files) for group in groups)
         done = 0
@@ -192,13 +191,13 @@ class _Gathered:
             locations={document.id: self._locations[document.id] for document in documents},
         )
 
-    def _add(self, file: SourceFile, parts: list[Part] | Reason) -> None:
-        """Add the parts of one file, or count why they are missing."""
-        if isinstance(parts, Reason):
-            self._left_out[parts] += 1
-            return
+    def _add(self, file: SourceFile, parts: Outcome) -> None:
+        """Add the parts of one file, and count what is missing."""
         path = printable(file.name)
         for turn, part in enumerate(parts):
+            if isinstance(part, Reason):
+                self._left_out[part] += 1
+                continue
             name = identifier(file.name, part.line, part.name)
             if name is None:
                 self._left_out[Reason.LONG_IDS] += 1
@@ -211,20 +210,20 @@ class _Gathered:
                 self.gathering.add(document, turn)
 
 
-def _outcome(file: SourceFile, read: Callable[[SourceFile], list[Part] | Reason]) -> list[Part] | Reason:
+def _outcome(file: SourceFile, read: Callable[[SourceFile], Outcome]) -> Outcome:
     try:
         return read(file)
     except OSError:
-        return Reason.UNREADABLE_FILES
+        return [Reason.UNREADABLE_FILES]
     except TooLargeError:
-        return Reason.LARGE_FILES
+        return [Reason.LARGE_FILES]
 
 
-def _read_any(file: SourceFile, build: Build | None) -> list[Part] | Reason:
+def _read_any(file: SourceFile, build: Build | None) -> Outcome:
     own_name = file.name.rpartition("/")[2]
     kind = kind_of(own_name)
     if kind is None:
-        return Reason.OTHER_FILES
+        return [Reason.OTHER_FILES]
     with opened(file) as (stream, status):
         if build is not None and (known := build.find(file.path, status)) is not None:
             return known
@@ -235,7 +234,7 @@ def _read_any(file: SourceFile, build: Build | None) -> list[Part] | Reason:
     return parts
 
 
-def _read_python(file: SourceFile) -> list[Part] | Reason:
+def _read_python(file: SourceFile) -> Outcome:
     with opened(file) as (stream, _):
         return python_functions_of(stream.read())
 

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     GENERATED_FILES = "generated files"
     BINARY_FILES = "binary files"
     LARGE_FILES = "files too large"
+    LARGE_RESTS = "rests of files too large"
     SLOW_FILES = "files too slow to parse"
     EMPTY_FILES = "empty files"
     FILES_WITHOUT_FUNCTIONS = "files without functions"
@@ -75,14 +76,18 @@ class Part(NamedTuple):
     text: str
 
 
+Outcome = Sequence[Part | Reason]
+"""What a file holds: its parts, and the reasons for which it, or something of it, is left out."""
+
+
 class Location(Struct, frozen=True, gc=False):
     """Where a document is from.
 
     Attributes:
         path: the file, as ids show it, never cut: relative to the folder, or from the package's name on.
         line: the line of the function's name or of the heading, from 1.
-        name: the function's name within its file, or the heading; `(file)` for a whole file, `(text)` for text
-            without a heading.
+        name: the function's name within its file, or the heading; `(file)` for a whole file, `(rest)` for
+            what is in none of its functions, `(text)` for text without a heading.
     """
 
     path: str

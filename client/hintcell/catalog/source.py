@@ -1,4 +1,4 @@
-"""The functions of one source file, in any of `languages.LANGUAGES`. Nothing is executed or imported.
+"""The functions of one source file, in any of `languages.LANGUAGES`, and the rest. Nothing is executed or imported.
 
 A function or method is taken when it is in no other; what is nested in a function belongs to that function's text.
 Where the source cannot be parsed, the functions around are found all the same.
@@ -6,13 +6,15 @@ Where the source cannot be parsed, the functions around are found all the same.
 A query says what a language's functions are, by the names of its captures: `@function` and `@container` (a class,
 a module and the like) with the `@name` of each; `@receiver`, the type that a method outside of it belongs to;
 `@wrapper`, what stands around a function (the `@wrapped`) and belongs to it; `@above`, what does on the lines before
-it, such as comments; and `@line`, the node that an id's line is taken from, by default the name. A `@macro` is a
-function if it has more than one line: headers have thousands of the others.
+it, such as comments; `@line`, the node that an id's line is taken from, by default the name; and `@import`, which says
+what other files are called and is in no part, unless it is within a function. A `@macro` is a function if it has more
+than one line: headers have thousands of the others.
 """
 
 import re
 import time
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
@@ -23,9 +25,14 @@ from tree_sitter import Node, Parser, QueryCursor, Tree
 from hintcell.catalog.identifiers import plain_name, printable
 from hintcell.catalog.languages import PYTHON, grammar
 from hintcell.catalog.model import Part
+from hintcell_worker.protocol import MAX_ID_BYTES
 
-# A file of 2 MiB takes about a second, and made-up ones may take several.
-_DEADLINE_S: Final = 20.0
+# A file of 2 MiB takes about a second. Some take a time that grows with the square of their size, such as one with
+# thousands of comments that do not end, and nobody waits for each of them for long.
+_DEADLINE_S: Final = 5.0
+
+# The parser holds every piece that it was given until it is done, and asks again from where it goes back to.
+_PIECE_BYTES: Final = 4 * 1024
 
 # A return that no line feed follows ends a line for Python's parser, for editors and for us, but not for the grammars.
 _BARE_RETURN: Final = re.compile(rb"\r(?!\n)")
@@ -47,6 +54,10 @@ _NESTED_TYPES: Final = re.compile(rb"(?:\w{0,32}+<\s*+){100}")
 # On a longer line there may be thousands of functions, and each would bring the whole line.
 _LONG_LINE_BYTES: Final = 300
 
+# The name of what is in no function: declarations, constants, what is said of a class or of the whole file.
+REST: Final = "(rest)"
+_WORD: Final = re.compile(r"[^\W_]")
+
 
 def _is_made_up(source: bytes) -> bool:
     """Whether a parser or a query would take its time for what no person has written."""
@@ -58,6 +69,13 @@ def _is_made_up(source: bytes) -> bool:
 
 class TooSlowError(Exception):
     """The source was not parsed in time, or would not be."""
+
+
+class Extent(NamedTuple):
+    """From a first byte to before the last."""
+
+    start: int
+    end: int
 
 
 class _Span(NamedTuple):
@@ -73,34 +91,50 @@ class _Span(NamedTuple):
         return -self.minus_end
 
 
-def functions_of(text: str, language: str) -> list[Part]:
-    """The functions of a file with this text, by line; `text` has no lone surrogate.
+class Parsed(NamedTuple):
+    """A file of source: its functions, by line, and what is in none of them."""
 
-    A part runs from the first line of what belongs to the function (comments and the like directly above it,
+    functions: list[Part]
+    rest: list[Part]
+
+
+def parse(text: str, language: str) -> Parsed:
+    """The functions of a file with this text, and the rest; `text` has no lone surrogate.
+
+    A function's part runs from the first line of what belongs to it (comments and the like directly above it,
     decorators) to its last line, as in the file, without the last line's break. Of Python, it starts with the first
     decorator or `def`; of other languages, only the function is taken of a line with more than 300 bytes. Its line
     (from 1) is that of the function's name.
 
+    The rest is one part, or none if it has no word: what is before, between and after functions and imports, in its
+    order. Its line is the first of it that is not blank.
+
     Raises:
-        TooSlowError: parsing takes more than 20 seconds, or would: the source is no source.
+        TooSlowError: parsing takes more than 5 seconds, or would: the source is no source.
     """
     source = _Source(text.encode(), language)
-    parts: list[Part] = []
-    containers: list[_Span] = []
+    functions: list[Part] = []
+    extents: list[Extent] = []
+    containers: list[tuple[_Span, str]] = []  # each with the names of all of them, or as many as no id has room for
     taken_to = 0
     for span in source.spans():
         if span.start < taken_to:
             continue
-        while containers and containers[-1].end <= span.start:
+        while containers and containers[-1][0].end <= span.start:
             containers.pop()
+        name = f"{containers[-1][1]}.{span.name}" if containers else span.name
         if not span.is_function:
-            containers.append(span)
+            containers.append((span, name[: MAX_ID_BYTES + 1]))
             continue
         taken_to = span.end
-        name = ".".join([*(container.name for container in containers), span.name])
-        parts.append(Part(span.line, name, source.text_of(span.node)))
-    parts.sort()
-    return parts
+        extents.append(source.extent_of(span.node))
+        functions.append(Part(span.line, name, source.text_in(extents[-1])))
+    return Parsed(sorted(functions), source.rest_of([*extents, *source.imports]))
+
+
+def functions_of(text: str, language: str) -> list[Part]:
+    """As `parse`, the functions alone."""
+    return parse(text, language).functions
 
 
 class _Source:
@@ -113,6 +147,7 @@ class _Source:
         self._starts = [0, *accumulate(map(len, self._lines))]
         self._wrappers: dict[int, Node] = {}  # by the ids of what they are around
         self._above: dict[int, int] = {}  # the first row of what ends in a row
+        self.imports: list[Extent] = []
 
     def spans(self) -> list[_Span]:
         """Functions and containers in the order in which they start, and what is within another after it."""
@@ -129,6 +164,7 @@ class _Source:
                 self._wrappers[node.id] = captures["wrapper"][0]
             for node in captures.get("above", ()):
                 self._add_above(node)
+            self.imports += [Extent(node.start_byte, node.end_byte) for node in captures.get("import", ())]
             for node in captures.get("macro", ()):
                 if _last_row(node) > node.start_point.row:
                     captures["function"] = [node]
@@ -136,8 +172,8 @@ class _Source:
         spans.sort(key=attrgetter("start", "minus_end", "is_function"))
         return spans
 
-    def text_of(self, function: Node) -> str:
-        """The lines of a function, with what belongs to it."""
+    def extent_of(self, function: Node) -> Extent:
+        """Where the lines of a function are, with what belongs to it."""
         first = function
         while (wrapper := self._wrappers.get(first.id)) is not None:
             first = wrapper
@@ -148,7 +184,31 @@ class _Source:
             row = above
         start = first.start_byte if is_long[0] else self._starts[row]
         end = function.end_byte if is_long[1] else self._starts[last + 1]
-        return self._encoded[start:end].decode().rstrip("\r\n")
+        return Extent(start, end)
+
+    def text_in(self, extent: Extent) -> str:
+        """The text there, without its last line's break."""
+        return self._encoded[extent.start : extent.end].decode().rstrip("\r\n")
+
+    def rest_of(self, extents: Sequence[Extent]) -> list[Part]:
+        """What is in none of `extents`: one part, or none."""
+        gaps: list[tuple[Extent, str]] = []
+        at = 0
+        for extent in [*sorted(extents), Extent(len(self._encoded), len(self._encoded))]:
+            if at < extent.start:
+                gap = self._from_first_line(Extent(at, extent.start))
+                text = self.text_in(gap).rstrip()
+                if _WORD.search(text):
+                    gaps.append((gap, text))
+            at = max(at, extent.end)
+        if not gaps:
+            return []
+        return [Part(bisect_right(self._starts, gaps[0][0].start), REST, "\n".join(text for _, text in gaps))]
+
+    def _from_first_line(self, extent: Extent) -> Extent:
+        """Without the blank lines that it starts with."""
+        at = extent.end - len(self._encoded[extent.start : extent.end].lstrip())
+        return Extent(max(extent.start, self._starts[bisect_right(self._starts, at) - 1]), extent.end)
 
     def _span(self, captures: Mapping[str, Sequence[Node]], kind: str) -> _Span:
         node, name_node = captures[kind][0], captures["name"][0]
@@ -180,9 +240,11 @@ class _Source:
 
 def _parse(parser: Parser, source: bytes) -> Tree:
     deadline = time.monotonic() + _DEADLINE_S
+    pieces = [source[start : start + _PIECE_BYTES] for start in range(0, len(source), _PIECE_BYTES)]
 
     def read(offset: int, _point: object) -> bytes:
-        return source[offset:] if offset else source
+        number, start = divmod(offset, _PIECE_BYTES)
+        return pieces[number][start:] if number < len(pieces) else b""  # All of a piece is no copy.
 
     try:
         return parser.parse(read, progress_callback=lambda _offset, _error: time.monotonic() > deadline)

@@ -23,6 +23,7 @@ from hintcell.catalog import (
 )
 from hintcell.catalog import files as files_module
 from hintcell.catalog.files import MAX_FILE_BYTES
+from hintcell.catalog.kinds import MAX_WHOLE_BYTES
 from hintcell_worker.protocol import Document, Limits, Request, decode_request
 from tests.client.catalog.conftest import Tree, refuse_to_open
 
@@ -38,10 +39,12 @@ def test_a_catalog_holds_each_function_under_its_path_line_and_name(tree: Tree) 
     catalog = build_from_directory(root)
     assert catalog.documents == (
         Document("a/c.py:4:A.m", "    @x\n    def m(self): pass"),
+        Document("a/c.py:2:(rest)", "class A:"),
         Document("b.py:1:f", "def f():\n    return 1"),
     )
     assert catalog.locations == {
         "a/c.py:4:A.m": Location("a/c.py", 4, "A.m"),
+        "a/c.py:2:(rest)": Location("a/c.py", 2, "(rest)"),
         "b.py:1:f": Location("b.py", 1, "f"),
     }
     assert catalog.left_out == {}
@@ -81,6 +84,7 @@ def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
             "data.bin": "",
             "large.py": b"#" * (MAX_FILE_BYTES + 1),
             "large.sql": b"--\n" * 30_000,
+            "table.go": f"package p\nvar t = `{'x' * MAX_WHOLE_BYTES}`\nfunc f() {{}}",
             "message_pb2.py": _GOOD,
             os.fsdecode(b"caf\xe9.py"): _GOOD,
             "line\nbreak.py": _GOOD,
@@ -100,7 +104,9 @@ def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
         r"line\nbreak.py:1:f",
         "mark.py:1:f",
         "python2.py:2:f",
+        "python2.py:1:(rest)",
         "syntax.py:1:f",
+        "table.go:3:f",
     ]
     assert catalog.left_out == {
         Reason.UNREADABLE_FILES: 1,
@@ -109,6 +115,7 @@ def test_each_bad_file_is_counted_and_the_others_are_read(tree: Tree) -> None:
         Reason.GENERATED_FILES: 1,
         Reason.BINARY_FILES: 2,
         Reason.LARGE_FILES: 2,
+        Reason.LARGE_RESTS: 1,
         Reason.SLOW_FILES: 1,
         Reason.EMPTY_FILES: 2,
     }
@@ -134,6 +141,7 @@ def test_files_of_every_language_and_texts_are_documents_side_by_side(tree: Tree
         Document("c.md:1:(text)", "Before"),
         Document("c.md:3:One two", "# One: two\n\ntext"),
         Document("d.h:3:A.f", "  int f() { return 1; }"),
+        Document("d.h:1:(rest)", "class A {\n public:"),
     )
     assert catalog.left_out == {}
 
@@ -271,7 +279,7 @@ def test_a_snapshot_id_changes_with_ids_and_texts_and_with_nothing_else(tree: Tr
     root = tree({"a.py": _GOOD, "b.py": _GOOD})
     first = build_from_directory(root)
     assert build_from_directory(f"{root}/") == first
-    tree({"c.py": "", "b.py": _GOOD + "\n# a remark\n", "d.bin": "x"})
+    tree({"c.py": "", "b.py": _GOOD + "\n\n", "d.bin": "x"})
     assert build_from_directory(root).snapshot_id == first.snapshot_id
     (root / "b.py").rename(root / "d.py")
     renamed = build_from_directory(root)

@@ -70,6 +70,7 @@ def test_every_file_is_read_or_counted(repository: Path) -> None:
         "crlf.rb:2:f": "# doc\r\ndef f\r\n  1\r\nend",
         "latin1.java:1:A.m": 'class A { /* caf\ufffd */ void m() { String s = "\ufffd"; } }',
         "latin1.py:2:f": "def f(): return 'é'",
+        "latin1.py:1:(rest)": "# coding: latin-1",
         "mark.go:3:F": "func F() {}",
     }
     unreadable = 1

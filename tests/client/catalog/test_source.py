@@ -1,5 +1,7 @@
 """Which functions each language's query finds: their lines, names, and the first and last line of their texts."""
 
+import contextlib
+import tracemalloc
 from textwrap import dedent
 
 import pytest
@@ -10,7 +12,8 @@ from hintcell.catalog import source as parsing
 from hintcell.catalog.decoding import text_of
 from hintcell.catalog.languages import LANGUAGES, grammar, language_of, language_of_header
 from hintcell.catalog.model import Part
-from hintcell.catalog.source import TooSlowError, functions_of
+from hintcell.catalog.source import TooSlowError, functions_of, parse
+from hintcell_worker.protocol import MAX_ID_BYTES
 
 _SOURCES = {
     "python": """
@@ -478,3 +481,78 @@ def test_a_run_of_punctuation_is_too_long_by_its_tokens_alone(between: str) -> N
     token = f";{between}".encode()
     assert parsing._is_made_up(b"a" + token * 5_000 + b"b")
     assert not parsing._is_made_up((token * 4_999 + b"a") * 3)
+
+
+_RESTS = {
+    "python": (
+        "import os\nfrom a import b\n\n\nclass A:\n    X = 1\n    def f(self): pass\n",
+        5,
+        "class A:\n    X = 1",
+    ),
+    "go": ('package a\nimport (\n "fmt"\n)\n// Doc.\ntype T struct{}\nfunc F() {}\n', 5, "// Doc.\ntype T struct{}"),
+    "javascript": ("import a from 'b'\nfunction f() {}\nconst X = 1\n", 3, "const X = 1"),
+    "typescript": (
+        "import a from 'b'\ninterface I {\n g(): void;\n}\nfunction f() {}\n",
+        2,
+        "interface I {\n g(): void;\n}",
+    ),
+    "tsx": ("import a from 'b'\nfunction f() {}\nconst x = <p>1</p>;\n", 3, "const x = <p>1</p>;"),
+    "java": (
+        "package a;\nimport b.c;\n/** Doc. */\nabstract class A {\n abstract void g();\n void f() {}\n}\n",
+        3,
+        "/** Doc. */\nabstract class A {\n abstract void g();",
+    ),
+    "c": ("#include <a.h>\nvoid f(void) {}\nint x;\n", 3, "int x;"),
+    "cpp": ("#include <a.h>\nusing namespace std;\nvoid f() {}\nint x;\n", 4, "int x;"),
+    "rust": ("use a::b;\nextern crate c;\npub trait T { fn g(); }\nfn f() {}\n", 3, "pub trait T { fn g(); }"),
+    "c_sharp": (
+        "using A;\ninterface I { void G(); }\nclass C {\n void F() {}\n}\n",
+        2,
+        "interface I { void G(); }\nclass C {",
+    ),
+    "ruby": ("require 'a'\nrequire_relative 'b'\nX = 1\ndef f; end\n", 3, "X = 1"),
+    "php": ("<?php\nnamespace A;\nuse B\\C;\nconst X = 1;\nfunction f() {}\n", 4, "const X = 1;"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_in_no_function_and_no_import_is_one_part_more(language: str) -> None:
+    text, line, rest = _RESTS[language]
+    functions, found = parse(text, language)
+    assert len(functions) == 1
+    assert found == [Part(line, "(rest)", rest)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_imports_and_punctuation_alone_are_no_rest(language: str) -> None:
+    text, _, rest = _RESTS[language]
+    without = "".join(f"{line}\n" for line in text.splitlines() if line not in rest.splitlines())
+    assert parse(without, language).rest == []
+
+
+@given(
+    st.lists(st.sampled_from(["def f(): pass", "X = 1", "# é\u2028", "", "class A:", "    def g(self): pass", "\x0c"]))
+)
+def test_every_line_with_a_word_is_in_a_function_or_in_the_rest(lines: list[str]) -> None:
+    functions, rest = parse("\n".join(lines), "python")
+    held = "\n".join(part.text for part in [*functions, *rest])
+    assert all(line.rstrip() in held for line in lines if any(map(str.isalnum, line)))
+    for part in rest:
+        assert lines[part.line - 1].strip().startswith(part.text.split("\n")[0].strip())
+
+
+def test_names_of_what_is_nested_very_deep_take_no_room() -> None:
+    opening = "".join(f"namespace n{number} {{\n" for number in range(1_000))
+    functions = functions_of(f"{opening}void f() {{}}\n" + "}\n" * 1_000, "cpp")
+    assert [len(function.name) for function in functions] == [MAX_ID_BYTES + 1 + len(".f")]
+
+
+def test_what_the_parser_reads_again_and_again_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(TooSlowError):
+            functions_of("/*a" * 4_000, "c")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * 2**20

@@ -16,10 +16,11 @@ def test_a_row_says_where_the_document_is_from_also_when_its_id_is_cut(tmp_path:
     assert [(row.path, row.line, row.name) for row in rows] == [
         (f"{deep}/c:2.py", 1, "f"),
         (f"{deep}/c:2.py", 3, "C.g"),
+        (f"{deep}/c:2.py", 2, "(rest)"),
         ("ü\\n.py", 1, "h"),
     ]
     assert rows[0].candidate_id.startswith("…/")
-    assert rows[2].where == "ü\\n.py:1"
+    assert rows[3].where == "ü\\n.py:1"
 
 
 def test_a_json_line_has_the_protocols_names_first_and_then_the_place() -> None:

@@ -11,3 +11,5 @@
 (preproc_function_def name: (identifier) @name) @macro
 
 (comment) @above
+
+(preproc_include) @import

@@ -1,4 +1,4 @@
-; Only what has a body: signatures of interfaces and abstract methods are left out, and so are properties that only
+; Only what has a body: signatures of interfaces and abstract methods are in the rest, and so are properties that only
 ; hold a value. Namespaces are left out of the names: paths say the same.
 (method_declaration name: (identifier) @name body: (_)) @function
 (constructor_declaration name: (identifier) @name body: (_)) @function
@@ -21,3 +21,5 @@
 ] @container
 
 (comment) @above
+
+[(using_directive) (extern_alias_directive)] @import

@@ -21,3 +21,5 @@
 
 (template_declaration [(function_definition) (template_declaration)] @wrapped) @wrapper
 (comment) @above
+
+[(preproc_include) (using_declaration)] @import

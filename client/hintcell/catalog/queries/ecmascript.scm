@@ -27,3 +27,5 @@
 (pair key: (_) @name value: (object)) @container
 
 [(comment) (decorator)] @above
+
+(import_statement) @import

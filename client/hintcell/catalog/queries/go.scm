@@ -13,3 +13,5 @@
 (var_spec name: (identifier) @name value: (expression_list (func_literal))) @function
 
 (comment) @above
+
+[(package_clause) (import_declaration)] @import

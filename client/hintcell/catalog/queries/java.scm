@@ -1,4 +1,4 @@
-; Only what has a body: signatures of interfaces and abstract methods are left out.
+; Only what has a body: signatures of interfaces and abstract methods are in the rest.
 (method_declaration name: (identifier) @name body: (_)) @function
 (constructor_declaration name: (identifier) @name) @function
 (compact_constructor_declaration name: (identifier) @name) @function
@@ -12,3 +12,5 @@
 ] @container
 
 [(line_comment) (block_comment)] @above
+
+[(package_declaration) (import_declaration)] @import

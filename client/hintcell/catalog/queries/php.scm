@@ -10,3 +10,5 @@
 ] @container
 
 (comment) @above
+
+[(php_tag) (namespace_use_declaration) (namespace_definition !body)] @import

@@ -5,3 +5,5 @@
 (module name: (_) @name) @container
 
 (comment) @above
+
+((call method: (identifier) @_method) @import (#any-of? @_method "require" "require_relative"))

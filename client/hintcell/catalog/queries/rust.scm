@@ -1,4 +1,4 @@
-; Only what has a body: signatures in traits are left out.
+; Only what has a body: signatures in traits are in the rest.
 (function_item name: (identifier) @name) @function
 (macro_definition name: (identifier) @name) @function
 
@@ -11,3 +11,5 @@
 (mod_item name: (identifier) @name body: (_)) @container
 
 [(line_comment) (block_comment) (attribute_item)] @above
+
+[(use_declaration) (extern_crate_declaration)] @import

@@ -101,7 +101,7 @@ class Story:
         width = self._console.width - len(_INDENT)
         columns = table.Columns.for_rows(rows, width)
         self._console.print()
-        for line in [table.heading(columns), *table.wide(rows, columns)]:
+        for line in [table.heading(columns), *table.wide(rows, columns, width)]:
             self._console.print(Text(_INDENT) + line)
 
     def grid(self, heading: list[str], rows: list[list[str]]) -> None:

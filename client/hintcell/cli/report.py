@@ -120,7 +120,7 @@ class TableReport:
                 if not is_narrow:
                     self._console.print(table.heading(self._columns))
             columns = self._columns
-            for line in table.narrow(rows, columns, width) if is_narrow else table.wide(rows, columns):
+            for line in table.narrow(rows, columns, width) if is_narrow else table.wide(rows, columns, width):
                 self._console.print(line, soft_wrap=True)
         self._shown += len(rows)
 

@@ -1,11 +1,11 @@
 """Rows as a table that a person likes to read, in whatever width there is.
 
 On a wide terminal, and in a pipe, a candidate is one line of columns; on a narrow one it is two lines, its name
-above its place. What is too long for its column goes on below; nothing is cut off.
+above its place. A place is never broken, so that it can be copied: what is too long for its column moves the name on,
+or down. Nothing is cut off.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -51,30 +51,29 @@ def heading(columns: Columns) -> Text:
     return Text(line, style="dim")
 
 
-def wide(rows: Iterable[Row], columns: Columns) -> Iterator[Text]:
-    """The lines of a table with columns."""
+def wide(rows: Iterable[Row], columns: Columns, width: int) -> Iterator[Text]:
+    """The lines of a table with columns, on a terminal of `width` cells."""
     for row in rows:
-        pairs = zip_longest(fold(row.where, columns.where), fold(row.name, columns.name), fillvalue="")
-        start = _start(row, columns)
-        for where, name in pairs:
-            rest = Text(f"{_GAP}{where}")
-            if name:
-                rest.append(" " * (columns.where - cell_len(where)) + _GAP)
-                rest.append(name, style="bold")
-            yield start + rest
-            start = Text(" " * start.cell_len)
+        line = _start(row, columns) + Text(_GAP + row.where)
+        indent = columns.rank + columns.score + columns.where + 3 * len(_GAP)
+        start = max(indent, line.cell_len + len(_GAP))
+        if start > indent and start + cell_len(row.name) > width:
+            yield line
+            line, start = Text(), indent
+        for name in fold(row.name, max(_MIN_COLUMN, width - start)):
+            yield line + Text(" " * (start - line.cell_len)) + Text(name, style="bold")
+            line = Text()
 
 
 def narrow(rows: Iterable[Row], columns: Columns, width: int) -> Iterator[Text]:
-    """The lines of a table for terminals of less than NARROW cells."""
+    """The lines of a table for terminals of less than NARROW cells, which wrap the longest places by themselves."""
     for row in rows:
         start = _start(row, columns)
         start.append(_GAP)
         for name in fold(row.name, max(_MIN_COLUMN, width - start.cell_len)):
             yield start + Text(name, style="bold")
             start = Text(" " * start.cell_len)
-        for where in fold(row.where, max(_MIN_COLUMN, width - _PLACE_INDENT)):
-            yield Text(" " * _PLACE_INDENT + where)
+        yield Text(" " * _PLACE_INDENT + row.where)
 
 
 def fold(text: str, width: int) -> list[str]:

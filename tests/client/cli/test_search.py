@@ -107,6 +107,16 @@ def test_that_names_were_not_split_is_said(monkeypatch: pytest.MonkeyPatch, root
     assert "without --identifier-hints" in call(monkeypatch, client, "--root", str(root), "--identifier-hints").stdout
 
 
+def test_in_a_pipe_no_line_is_broken_on_any_page(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    ranking = [("a.py:1:f", 2.0), (f"{'deep/' * 30}a.py:1:{'long' * 50}", 1.0), ("b.py:1:g", 0.5)]
+    result = call(monkeypatch, FakeClient(ranking), "--root", str(root), "--limit", "1", "--all-pages")
+    assert [line.split()[2:] for line in result.stdout.splitlines()[1:4]] == [
+        ["a.py:1", "f"],
+        [f"{'deep/' * 30}a.py:1", "long" * 50],
+        ["b.py:1", "g"],
+    ]
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_on_a_terminal_nothing_is_wider_than_it(monkeypatch: pytest.MonkeyPatch, root: Path, width: int) -> None:
     screen = io.StringIO()
@@ -115,7 +125,9 @@ def test_on_a_terminal_nothing_is_wider_than_it(monkeypatch: pytest.MonkeyPatch,
     client = FakeClient([(f"package/folder/sub_folder/module.py:1234:{name}", 1.0)])
     assert call(monkeypatch, client, "--root", str(root)).exit_code == 0
     lines = screen.getvalue().splitlines()
-    assert all(len(line) <= width for line in lines)
+    where = "package/folder/sub_folder/module.py:1234"
+    assert all(len(line) <= width or line.strip() == where for line in lines)
+    assert where in screen.getvalue()
     assert ("rank  score" in lines[0]) == (width >= 80)
 
 

@@ -1,5 +1,6 @@
 """The files below a folder as what is searched: the usual source of `Searches`, under a policy if there is one."""
 
+import json
 import os
 from collections.abc import Sequence
 
@@ -68,6 +69,9 @@ def _may_read(policy: PolicySource, principal: str) -> MayRead:
 
 def _narrower(error: TooMuchError) -> str:
     """For a model, which can narrow a search, but not raise a limit."""
-    folders = ", ".join(f"{folder.path}/** ({folder.documents:,})" for folder in error.folders)
-    advice = f"narrow it with globs{folders and f', the largest folders are {folders}'}"
-    return f"too much for one search: {error.excess}: {advice}; the user can raise the limits"
+    parts = error.parts(lambda names: json.dumps(names, ensure_ascii=False))
+    raised = ", ".join(f"{name}={value}" for name, value in error.raised.items())
+    return (
+        f"too much for one search: {error.excess}: give globs of a part{parts and f', such as one of {parts}'}; "
+        f"the user can raise the limits{raised and f' ({raised})'} or leave folders out"
+    )

@@ -6,16 +6,16 @@ reads, writes nothing and logs nothing.
 
 from hintcell.catalog.build import Progress, build_from_directory, build_from_packages
 from hintcell.catalog.cache import Cache
-from hintcell.catalog.model import Catalog, CatalogError, FolderSize, Location, Reason, TooMuchError
+from hintcell.catalog.model import Catalog, CatalogError, Location, Narrower, Reason, TooMuchError
 from hintcell.catalog.walk import MayRead
 
 __all__ = [
     "Cache",
     "Catalog",
     "CatalogError",
-    "FolderSize",
     "Location",
     "MayRead",
+    "Narrower",
     "Progress",
     "Reason",
     "TooMuchError",

@@ -5,25 +5,27 @@ They find files, take each apart, name the parts and keep to the limits; every s
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from hintcell.catalog.cache import Build, Cache
 from hintcell.catalog.files import Found, SourceFile, TooLargeError, opened
 from hintcell.catalog.identifiers import identifier, printable
 from hintcell.catalog.kinds import kind_of
-from hintcell.catalog.limits import Folders, Gathering, OverLimitsError
+from hintcell.catalog.limits import Gathering, OverLimitsError
 from hintcell.catalog.model import (
     Catalog,
     CatalogError,
-    FolderSize,
     Location,
+    Narrower,
     Outcome,
     Reason,
     TooMuchError,
     in_words,
     snapshot_id,
 )
+from hintcell.catalog.narrowing import narrower_globs, narrower_packages
 from hintcell.catalog.packages import find_package
 from hintcell.catalog.reading import parts_of, python_functions_of
 from hintcell.catalog.walk import MayRead, globs_of, walk
@@ -33,6 +35,11 @@ Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files: first with 0 done, then after each file."""
 
 _PROTOCOL_LIMITS: Final = Limits()
+
+# Why something is left out before it is held against the globs, or because of them.
+_BEFORE_GLOBS: Final = frozenset(
+    {Reason.UNREADABLE_FOLDERS, Reason.IGNORED, Reason.VENDORED_FOLDERS, Reason.LINKS, Reason.OUTSIDE_GLOBS}
+)
 
 # In front of the digest in the ids of snapshots of a folder.
 _ORIGIN: Final = "files"
@@ -45,6 +52,7 @@ def build_from_directory(
     *,
     limits: Limits = _PROTOCOL_LIMITS,
     fit: bool = False,
+    identifier_hints: bool = False,
     include_tests: bool = True,
     globs: Sequence[str] = (),
     may_read: MayRead | None = None,
@@ -62,9 +70,10 @@ def build_from_directory(
 
     Args:
         root: the folder.
-        limits: of the request that the catalog is for; room for the longest query is kept, for hints it is not.
+        limits: of the request that the catalog is for; room for the longest query is kept, for `hints` it is not.
         fit: when all documents are over the limits, whether to take as many as fit, files in turn, and count the
             rest in `left_out`, rather than to refuse. All texts are in memory until the choice is made.
+        identifier_hints: whether what fits must leave room for identifiers to be split.
         include_tests: whether to read files named as tests (`test_*`, `*_test.go`, `*.spec.ts` and the like) and
             those in folders such as `tests`.
         globs: patterns as in a `.gitignore` file (`src/**`, `*.go`), of which a file's path must match one; the last
@@ -81,7 +90,8 @@ def build_from_directory(
             (`TooMuchError`).
     """
     place = os.fspath(root)
-    spec = globs_of(globs)
+    given = [globs] if isinstance(globs, str) else globs
+    spec = globs_of(given)
     try:
         found = walk(place, include_tests=include_tests, globs=spec, may_read=may_read)
     except FileNotFoundError as error:
@@ -96,7 +106,7 @@ def build_from_directory(
     def read(file: SourceFile) -> Outcome:
         return _read_any(file, build)
 
-    gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit)
+    gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit, split=identifier_hints)
     try:
         gathered.gather([found], read, progress)
     finally:
@@ -105,11 +115,16 @@ def build_from_directory(
     try:
         documents = gathered.gathering.chosen()
     except OverLimitsError:
-        raised, folders = gathered.gathering.raised(), gathered.folders.largest()
-        excess = gathered.gathering.excess("documents")
-        raise TooMuchError(excess, _ways_out(raised, folders), raised, folders) from None
+        narrower = narrower_globs(gathered.gathering.sizes, gathered.gathering.fits, given)
+        without_tests: list[SourceFile] = []
+        with suppress(OSError):
+            without_tests = walk(place, include_tests=False, globs=spec, may_read=may_read).files
+        raise gathered.too_much("documents", narrower, without_tests) from None
     # Not the commit of a git work tree: git runs programs that its configuration names, and so may the searched folder.
-    return gathered.catalog(documents, _ORIGIN, f"nothing to take below {place!r}")
+    if spec is not None and not found.files and found.left_out.keys() <= _BEFORE_GLOBS:
+        nothing = f"no file below {place!r} matches {' or '.join(map(repr, given))}"
+        return gathered.catalog(documents, _ORIGIN, nothing, "check the pattern, which is relative to that folder")
+    return gathered.catalog(documents, _ORIGIN, f"nothing to search below {place!r}", "name another folder")
 
 
 def build_from_packages(
@@ -117,6 +132,7 @@ def build_from_packages(
     *,
     limits: Limits = _PROTOCOL_LIMITS,
     fit: bool = False,
+    identifier_hints: bool = False,
     include_tests: bool = False,
     progress: Progress | None = None,
 ) -> Catalog:
@@ -125,10 +141,11 @@ def build_from_packages(
     Args:
         names: top-level packages or modules (`scipy`, `six`), or parts of them (`scipy.stats`); as imported, not as
             installed (`sklearn`, not `scikit-learn`). Their order is that of the catalog.
-        limits: of the request that the catalog is for; room for the longest query is kept, for hints it is not.
+        limits: of the request that the catalog is for; room for the longest query is kept, for `hints` it is not.
         fit: when all functions are over the limits, whether to take as many as fit and count the rest in `left_out`,
             rather than to refuse. Packages take turns, and within each its files do. All texts are in memory until
             the choice is made.
+        identifier_hints: whether what fits must leave room for identifiers to be split.
         include_tests: whether to read files named `test_*` and those in folders named `test` or `tests`.
         progress: see `Progress`.
 
@@ -142,22 +159,25 @@ def build_from_packages(
     found = {name: find_package(name, include_tests=include_tests) for name in chosen}
     # A part of a package that was named as well is in the catalog once, with the package.
     whole = [name for name in chosen if not any(name.startswith(f"{other}.") for other in chosen)]
-    gathered = _Gathered(limits, len(snapshot_id(_PYTHON, ())), fit=fit)
+    gathered = _Gathered(limits, len(snapshot_id(_PYTHON, ())), fit=fit, split=identifier_hints)
     gathered.gather([found[name] for name in whole], _read_python, progress)
     try:
         documents = gathered.gathering.chosen()
     except OverLimitsError:
-        ways_out = "name fewer packages, or parts of them such as 'scipy.stats', or take only what fits"
-        raise TooMuchError(gathered.gathering.excess("functions"), ways_out, gathered.gathering.raised()) from None
-    return gathered.catalog(documents, _PYTHON, f"no Python function to take in {', '.join(chosen)}")
+        narrower = narrower_packages(gathered.gathering.sizes, gathered.gathering.fits)
+        without_tests: list[SourceFile] = []
+        with suppress(CatalogError):
+            without_tests = [file for name in whole for file in find_package(name, include_tests=False).files]
+        raise gathered.too_much("functions", narrower, without_tests) from None
+    nothing = f"no Python function to search in {', '.join(chosen)}"
+    return gathered.catalog(documents, _PYTHON, nothing, "name another package")
 
 
 class _Gathered:
     """A catalog in the making: what was found, where, and what was left out."""
 
-    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool) -> None:
-        self.gathering = Gathering(limits, snapshot_id_bytes, fit=fit)
-        self.folders = Folders()
+    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool, split: bool) -> None:
+        self.gathering = Gathering(limits, snapshot_id_bytes, fit=fit, split=split)
         self._left_out: Counter[Reason] = Counter()
         self._locations: dict[str, Location] = {}
 
@@ -176,19 +196,28 @@ class _Gathered:
                 if progress is not None:
                     progress(done, total)
 
-    def catalog(self, documents: Sequence[Document], origin: str, nothing: str) -> Catalog:
-        """The catalog of these documents; `nothing` is to be said if there are none."""
+    def catalog(self, documents: Sequence[Document], origin: str, nothing: str, advice: str) -> Catalog:
+        """The catalog of these documents; `nothing` and `advice` are to be said if there are none."""
         if over := len(self._locations) - len(documents):
             self._left_out[Reason.OVER_LIMITS] = over
         if not documents:
             reasons = in_words(self._left_out)
-            raise CatalogError(f"{nothing}{reasons and f' ({reasons})'}: look in another place")
+            raise CatalogError(f"{nothing}{reasons and f' ({reasons})'}: {advice}")
         return Catalog(
             snapshot_id=snapshot_id(origin, documents),
             documents=tuple(documents),
             left_out={reason: self._left_out[reason] for reason in Reason if self._left_out[reason]},
             text_bytes=sum(utf8_length(document.text) for document in documents),
             locations={document.id: self._locations[document.id] for document in documents},
+        )
+
+    def too_much(self, what: str, narrower: Sequence[Narrower], without_tests: Sequence[SourceFile]) -> TooMuchError:
+        """Says that the documents, which are `what`, are over the limits; `without_tests` are the files but tests."""
+        gathering = self.gathering
+        names = {file.name for file in without_tests}
+        rest = [size for name, size in gathering.sizes.items() if name in names]
+        return TooMuchError(
+            gathering.excess(what), gathering.raised(), narrower, fits_without_tests=bool(rest) and gathering.fits(rest)
         )
 
     def _add(self, file: SourceFile, parts: Outcome) -> None:
@@ -206,8 +235,7 @@ class _Gathered:
             else:
                 document = Document(name, part.text)
                 self._locations[name] = Location(path, part.line, part.name)
-                self.folders.add(path, document)
-                self.gathering.add(document, turn)
+                self.gathering.add(document, turn, file.name)
 
 
 def _outcome(file: SourceFile, read: Callable[[SourceFile], Outcome]) -> Outcome:
@@ -237,14 +265,3 @@ def _read_any(file: SourceFile, build: Build | None) -> Outcome:
 def _read_python(file: SourceFile) -> Outcome:
     with opened(file) as (stream, _):
         return python_functions_of(stream.read())
-
-
-def _ways_out(raised: Mapping[str, int], folders: Sequence[FolderSize]) -> str:
-    """The cheapest ways out of too many documents, as one phrase."""
-    largest = ", ".join(
-        f"'{folder.path}/**' has {folder.documents:,} with {folder.text_bytes:,} bytes" for folder in folders
-    )
-    ways = [f"narrow it with globs{largest and f' ({largest})'}"]
-    if raised:
-        ways.append(f"raise the limits ({', '.join(f'{name}={value}' for name, value in raised.items())})")
-    return ", ".join([*ways, "search one folder at a time", "or take only what fits"])

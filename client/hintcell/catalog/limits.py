@@ -3,43 +3,58 @@
 Whoever gathers puts every document in; the answer comes at the end, so that a refusal can say how far over it is.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hintcell.catalog.model import FolderSize
 from hintcell_worker.protocol import MAX_QUERY_BYTES, Document, Limits, Request, RequestError, utf8_length
+from hintcell_worker.words import split_identifiers
 
 # JSON writes a control character of one byte as `\u00xx`.
 _LONGEST_ESCAPE: Final = 6
 
-_FOLDERS_NAMED: Final = 3
-# A folder with more of the text is no narrower than all.
-_NEARLY_ALL: Final = 0.8
+# Of a limit to raise.
+_DIGITS: Final = 2
 
 
 class OverLimitsError(Exception):
     """All documents together are over a limit."""
 
 
+def split_length(documents: Iterable[Document]) -> int:
+    """UTF-8 bytes of all texts together once their identifiers are split, as the limit of text counts them then."""
+    return sum(utf8_length(split_identifiers(document.text)) for document in documents)
+
+
+def rounded_up(number: int) -> int:
+    """A limit of at least `number` that is nice to type, and not too low again when a document is added."""
+    step: int = 10 ** max(0, len(str(number)) - _DIGITS)
+    return -(-number // step) * step
+
+
 class _Entry(NamedTuple):
     document: Document
     place: int  # in the order of the catalog
     turn: int  # place among the documents of its file
+    file: str
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
+    """What documents take of each limit."""
+
     documents: int
     text_bytes: int
     request_bytes: int
 
-    def plus(self, document: Document) -> "_Size":
+    def plus(self, document: Document, *, split: bool) -> "Size":
+        """With one document more; `split` is whether its text counts with identifiers split."""
         encoded = len(msgspec.json.encode(document)) + (self.documents > 0)  # a comma between two
-        return _Size(self.documents + 1, self.text_bytes + utf8_length(document.text), self.request_bytes + encoded)
+        text_bytes = split_length([document]) if split else utf8_length(document.text)
+        return Size(self.documents + 1, self.text_bytes + text_bytes, self.request_bytes + encoded)
 
     def fits(self, limits: Limits) -> bool:
+        """Whether it is within every limit."""
         return (
             self.documents <= limits.max_documents
             and self.text_bytes <= limits.max_text_bytes
@@ -54,39 +69,69 @@ class Gathering:
         limits: of the request that the catalog is for.
         snapshot_id_bytes: length of the longest ASCII id that the catalog may have.
         fit: whether to choose as many as fit rather than to refuse when all together do not.
+        split: whether a choice leaves room for identifiers to be split.
     """
 
-    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool) -> None:
+    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool, split: bool = False) -> None:
         self._limits = limits
         self._fit = fit
+        self._split = fit and split
+        self._sizes: dict[str, Size] = {}
         self._groups: list[list[_Entry]] = []
         # A catalog serves any query, so there must be room for the longest, and for the line's end.
         request = Request("x" * snapshot_id_bytes, "", [])
-        self._empty = _Size(0, 0, len(msgspec.json.encode(request)) + _LONGEST_ESCAPE * MAX_QUERY_BYTES + 1)
+        self._empty = Size(0, 0, len(msgspec.json.encode(request)) + _LONGEST_ESCAPE * MAX_QUERY_BYTES + 1)
         self._all = self._empty
 
     def start_group(self) -> None:
         """What is added from now on belongs to one more group."""
         self._groups.append([])
 
-    def add(self, document: Document, turn: int) -> None:
-        """Add the next document of the last group; `turn` is its place among its file's documents, from 0."""
-        place = self._all.documents
-        self._all = self._all.plus(document)
+    def add(self, document: Document, turn: int, file: str) -> None:
+        """Add the next document of the last group; `turn` is its place among the documents of `file`, from 0."""
+        entry = _Entry(document, self._all.documents, turn, file)
+        self._all = self._all.plus(document, split=self._split)
         if self._fit or self._all.fits(self._limits):
-            self._groups[-1].append(_Entry(document, place, turn))
-        else:
-            self._groups = [[]]  # only to be counted now, so as not to hold a whole disk's source in memory
+            self._groups[-1].append(entry)
+            return
+        # Only to be counted now, so as not to hold a whole disk's source in memory.
+        for counted in (*(each for group in self._groups for each in group), entry):
+            self._sizes[counted.file] = self._sizes.get(counted.file, Size(0, 0, 0)).plus(counted.document, split=True)
+        self._groups = [[]]
+
+    def together(self, sizes: Iterable[Size]) -> Size:
+        """What a request takes that holds documents of these sizes."""
+        total = self._empty
+        for size in sizes:
+            total = Size(*(one + other for one, other in zip(total, size, strict=True)))
+        # A comma between those of two files.
+        return total._replace(request_bytes=total.request_bytes + total.documents)
+
+    def fits(self, sizes: Iterable[Size]) -> bool:
+        """Whether documents of these sizes are within the limits together."""
+        return self.together(sizes).fits(self._limits)
+
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """What the documents of each file take, with room for identifiers to be split; known after a refusal."""
+        return self._sizes
 
     def raised(self) -> dict[str, int]:
-        """What the limits that are too low for everything would have to be; empty if no worker takes so much."""
-        needed = Limits(self._all.documents, self._all.text_bytes, self._all.request_bytes)
-        try:
-            needed.check()
-        except RequestError:
-            return {}
+        """Limits to raise to search everything, also with identifiers split; empty if no worker takes so much."""
+        needed = self.together(self._sizes.values())
         names = ("max_documents", "max_text_bytes", "max_request_bytes")
-        return {name: getattr(needed, name) for name in names if getattr(needed, name) > getattr(self._limits, name)}
+        for values in (map(rounded_up, needed), needed):
+            raised = Limits(*values)
+            try:
+                raised.check()
+            except RequestError:
+                continue
+            return {
+                name: getattr(raised, name)
+                for name, size in zip(names, needed, strict=True)
+                if size > getattr(self._limits, name)
+            }
+        return {}
 
     def chosen(self) -> list[Document]:
         """The documents for the catalog, in the order in which they were added.
@@ -130,42 +175,8 @@ class Gathering:
         for _, entry in in_turn:
             if size.documents == self._limits.max_documents:
                 break
-            if (larger := size.plus(entry.document)).fits(self._limits):
+            if (larger := size.plus(entry.document, split=self._split)).fits(self._limits):
                 size = larger
                 taken.append(entry)
         taken.sort(key=lambda entry: entry.place)
         return [entry.document for entry in taken]
-
-
-class Folders:
-    """How much each folder brings, for saying which to search instead of all."""
-
-    def __init__(self) -> None:
-        self._documents: Counter[str] = Counter()
-        self._text_bytes: Counter[str] = Counter()
-
-    def add(self, path: str, document: Document) -> None:
-        """Count a document of the file `path` (relative, with `/`)."""
-        folder = path.rpartition("/")[0]
-        self._documents[folder] += 1
-        self._text_bytes[folder] += utf8_length(document.text)
-
-    def largest(self) -> list[FolderSize]:
-        """Up to three folders with the most text.
-
-        They are next to each other: as long as one of them holds nearly everything, they are looked for in that one.
-        """
-        found: list[FolderSize] = []
-        above = ""
-        while True:
-            documents, sizes = Counter[str](), Counter[str]()
-            for folder, count in self._documents.items():
-                if f"{folder}/".startswith(above) and (part := folder[len(above) :].partition("/")[0]):
-                    documents[above + part] += count
-                    sizes[above + part] += self._text_bytes[folder]
-            if not sizes:
-                return found
-            found = [FolderSize(folder, documents[folder], size) for folder, size in sizes.most_common(_FOLDERS_NAMED)]
-            if found[0].text_bytes < _NEARLY_ALL * self._text_bytes.total():
-                return found
-            above = f"{found[0].path}/"

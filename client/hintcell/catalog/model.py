@@ -4,26 +4,33 @@ Does not cover where documents come from (`walk`, `packages`, `reading`) or how 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
 from hintcell.errors import HintcellError
 from hintcell_worker.protocol import Document
 
+# As many as one reads through.
+_PARTS_NAMED: Final = 6
+
 
 class CatalogError(HintcellError):
     """No catalog can be made of what was asked for; the message says why and what to do."""
 
 
-class FolderSize(NamedTuple):
-    """How many documents and bytes of text are below a folder (relative to the root, printable)."""
+class Narrower(NamedTuple):
+    """A part of what was too much, which fits by itself.
 
-    path: str
+    Attributes:
+        names: what asks for it: the globs together, or a part of a package.
+        documents: how many it has.
+    """
+
+    names: tuple[str, ...]
     documents: int
-    text_bytes: int
 
 
 class TooMuchError(CatalogError):
@@ -31,18 +38,41 @@ class TooMuchError(CatalogError):
 
     Attributes:
         excess: how far over which limits it is, in words.
-        raised: the limits that are too low, by their names in `Limits`, and what they would have to be; empty if no
-            worker takes so much.
-        folders: the largest folders, of which each is narrower than all; none when packages were read.
+        raised: what to raise, by the names in `Limits`, to take everything; there is then room to split identifiers
+            as well. Empty if no worker takes so much.
+        narrower: what to take instead, the largest first. Often together everything, but not always: one folder may
+            have too many files, or a name that cannot be typed.
+        fits_without_tests: whether all of it fits but the tests.
     """
 
     def __init__(
-        self, excess: str, ways_out: str, raised: Mapping[str, int], folders: Sequence[FolderSize] = ()
+        self,
+        excess: str,
+        raised: Mapping[str, int],
+        narrower: Sequence[Narrower],
+        *,
+        fits_without_tests: bool,
     ) -> None:
-        super().__init__(f"too much for one snapshot: {excess}; {ways_out}")
         self.excess = excess
         self.raised = dict(raised)
-        self.folders = tuple(folders)
+        self.narrower = tuple(narrower)
+        self.fits_without_tests = fits_without_tests
+        super().__init__(f"too much for one snapshot: {excess}: {'; '.join(self._ways_out())}")
+
+    def parts(self, typed: Callable[[tuple[str, ...]], str]) -> str:
+        """The first of `narrower` as they are typed, with how many documents they have; empty if there are none."""
+        named = [f"{typed(each.names)} (has {each.documents:,})" for each in self.narrower[:_PARTS_NAMED]]
+        more = len(self.narrower) - len(named)
+        return ", ".join([*named, *([f"and {more:,} more"] if more else [])])
+
+    def _ways_out(self) -> Iterator[str]:
+        if parts := self.parts(lambda names: ", ".join(map(repr, names))):
+            yield f"take a part of it: {parts}"
+        if self.raised:
+            yield f"raise the limits: {', '.join(f'{name}={value}' for name, value in self.raised.items())}"
+        if self.fits_without_tests:
+            yield "leave tests out: include_tests=False"
+        yield "take only what fits: fit=True"
 
 
 class Reason(StrEnum):

@@ -8,12 +8,19 @@ from rich.console import Console
 from rich.text import Text
 
 from hintcell.catalog import Catalog, Reason
+from hintcell.catalog.limits import rounded_up, split_length
 from hintcell.cli import table
 from hintcell.cli.candidates import Row, json_line, row_of
 from hintcell.cli.output import writing
 from hintcell.conversation import Page
 from hintcell.session import Session
-from hintcell_worker.protocol import POLICY_IDENTIFIERS, POLICY_IDENTIFIERS_OUT_OF_SCOPE
+from hintcell_worker.protocol import (
+    MAX_PAGE_LIMIT,
+    MAX_QUERY_BYTES,
+    POLICY_IDENTIFIERS,
+    POLICY_IDENTIFIERS_OUT_OF_SCOPE,
+    Limits,
+)
 
 _NO_MATCH: Final = "Nothing here has a word of the query. Words match whole and in any case: try others"
 _NO_MATCH_YET: Final = ", or --identifier-hints, which also looks at parts of names such as readConfig"
@@ -23,10 +30,7 @@ _PARTS_ONLY: Final = (
 # Where there was nothing to take.
 _NO_LOSS: Final = frozenset({Reason.EMPTY_FILES, Reason.FILES_WITHOUT_FUNCTIONS})
 _NO_OTHERS: Final = "Nothing else has a word of the query."
-_OUT_OF_SCOPE: Final = (
-    "With names split into parts, the texts would be over the limits of a snapshot, or the query has no word: "
-    "this is the order without --identifier-hints."
-)
+_NOT_SPLIT: Final = "this is the order without --identifier-hints"
 
 
 class Report(Protocol):
@@ -41,15 +45,30 @@ class Report(Protocol):
         ...
 
 
+def why_not_split(catalog: Catalog, limits: Limits) -> str:
+    """Why a ranking that was to split names does not, and what to do."""
+    needed = split_length(catalog.documents)
+    if needed > limits.max_text_bytes:
+        return (
+            f"With names split into parts, the texts have {needed:,} bytes, {needed - limits.max_text_bytes:,} over "
+            f"the limit of {limits.max_text_bytes:,}: {_NOT_SPLIT}; add --max-text-bytes {rounded_up(needed)}, or --fit"
+        )
+    return f"The query has no word, or over {MAX_QUERY_BYTES:,} bytes once its names are split: {_NOT_SPLIT}"
+
+
 class JsonReport:
     """One JSON object a candidate, all of them, and nothing else on standard output."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        """Print what is searched within `limits`."""
+        self._limits = limits
         self._out = sys.stdout.buffer
         self._matched = False
+        self._policy = ""
 
     def add(self, page: Page, catalog: Catalog) -> bool:
         """Print a page; a further one would be printed as well."""
+        self._policy = page.policy
         self._matched = self._matched or page.policy == POLICY_IDENTIFIERS or page.candidates[0].bm25_score > 0
         with writing():
             self._out.write(b"".join(json_line(row_of(candidate, catalog.locations)) for candidate in page.candidates))
@@ -57,18 +76,21 @@ class JsonReport:
         return True
 
     def end(self, session: Session, catalog: Catalog) -> None:
-        """Tell a person that nothing matched, on standard error."""
-        del session, catalog
+        """Tell a person on standard error that nothing matched, or that names were not split."""
+        del session
+        if self._policy == POLICY_IDENTIFIERS_OUT_OF_SCOPE:
+            click.echo(f"hintcell: {why_not_split(catalog, self._limits)}.", err=True)
         if not self._matched:
-            click.echo(f"hintcell: {_NO_MATCH}{_NO_MATCH_YET}.", err=True)
+            click.echo(f"hintcell: {_no_match(self._policy)}", err=True)
 
 
 class TableReport:
     """A table, and below it how much there is and how to get more."""
 
-    def __init__(self, out: Console, *, limit: int) -> None:
-        """Print on `out`; `limit` is that of a page."""
+    def __init__(self, out: Console, *, limit: int, limits: Limits) -> None:
+        """Print on `out` what is searched within `limits`; `limit` is that of a page."""
         self._limit = limit
+        self._limits = limits
         self._console = out
         self._columns: table.Columns | None = None
         self._last: Page | None = None
@@ -96,7 +118,7 @@ class TableReport:
         page = self._last
         if page is None:
             return
-        lines = self._remarks(page)
+        lines = self._remarks(page, catalog)
         shown = f"1-{self._shown:,}" if self._shown else "0"
         lines.append(f"{shown} of {page.total:,} results; policy {page.policy}")
         lines.append(f"Session {session.id}, pid {session.pid}")
@@ -104,7 +126,8 @@ class TableReport:
         if left_out:
             lines.append("Left out: " + ", ".join(f"{reason}: {count:,}" for reason, count in left_out.items()))
         if page.next_cursor is not None and not self._all_matches_shown:
-            lines.append(f"More: --limit {min(2 * self._limit, page.total)}, or --all-pages")
+            longer = min(2 * self._limit, page.total, MAX_PAGE_LIMIT)
+            lines.append(f"More: {f'--limit {longer}, or ' if longer > self._limit else ''}--all-pages")
         with writing():
             self._console.print()
             for line in lines:
@@ -124,16 +147,19 @@ class TableReport:
                 self._console.print(line, soft_wrap=True)
         self._shown += len(rows)
 
-    def _remarks(self, page: Page) -> list[str]:
+    def _remarks(self, page: Page, catalog: Catalog) -> list[str]:
         remarks: list[str] = []
         if page.policy == POLICY_IDENTIFIERS_OUT_OF_SCOPE:
-            remarks.append(_OUT_OF_SCOPE)
+            remarks.append(f"{why_not_split(catalog, self._limits)}.")
         if page.policy == POLICY_IDENTIFIERS:
             if self._best_score == 0:
                 remarks.append(_PARTS_ONLY)
         elif not self._shown:
-            split_already = page.policy == POLICY_IDENTIFIERS_OUT_OF_SCOPE
-            remarks.append(_NO_MATCH + ("" if split_already else _NO_MATCH_YET) + ".")
+            remarks.append(_no_match(page.policy))
         elif self._all_matches_shown:
             remarks.append(_NO_OTHERS)
         return remarks
+
+
+def _no_match(policy: str) -> str:
+    return f"{_NO_MATCH}{'' if policy == POLICY_IDENTIFIERS_OUT_OF_SCOPE else _NO_MATCH_YET}."

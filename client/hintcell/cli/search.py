@@ -5,13 +5,12 @@ printed (`report`) or what a catalog holds (`hintcell.catalog`).
 """
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import click
 from click.core import ParameterSource
-from msgspec import structs
 
 from hintcell.catalog import Catalog, TooMuchError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
@@ -23,10 +22,6 @@ from hintcell.cli.report import JsonReport, Report, TableReport
 from hintcell.client import Client
 from hintcell.policy import LABEL, load_policy
 from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, utf8_length
-
-# Splitting names adds 0.3 % to Python of the usual style, 0.6 % to pip's. With room for three times as much, a catalog
-# that was filled to the brim can still be ranked by parts of names.
-_ROOM_FOR_SPLITTING: Final = 64
 
 
 def _check_query(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
@@ -127,7 +122,7 @@ def command(
         raise click.UsageError("--glob and --package exclude each other: name parts of packages, as in scipy.stats")
     if packages and policy is not None:
         raise click.UsageError("--package and --policy exclude each other: a policy is about the files below --root")
-    report: Report = JsonReport() if as_json else TableReport(console(), limit=limit)
+    report: Report = JsonReport(limits) if as_json else TableReport(console(), limit=limit, limits=limits)
     with Activity() as activity:
         activity.says("Starting a manager" if directory is None else "Looking for the manager")
         with Client(directory) as client:
@@ -142,7 +137,7 @@ def command(
                 limits,
                 tests=tests,
                 fit=fit,
-                split=identifier_hints,
+                identifier_hints=identifier_hints,
                 may_read=may_read,
                 activity=activity,
             )
@@ -190,47 +185,48 @@ def _catalog(
     *,
     tests: bool | None,
     fit: bool,
-    split: bool,
+    identifier_hints: bool,
     may_read: Callable[[str], bool] | None,
     activity: Activity,
 ) -> Catalog:
-    if fit and split:
-        room = limits.max_text_bytes // _ROOM_FOR_SPLITTING
-        limits = structs.replace(limits, max_text_bytes=limits.max_text_bytes - room)
     try:
         if packages:
             return build_from_packages(
-                packages, limits=limits, fit=fit, include_tests=bool(tests), progress=activity.files_done
+                packages,
+                limits=limits,
+                fit=fit,
+                identifier_hints=identifier_hints,
+                include_tests=bool(tests),
+                progress=activity.files_done,
             )
         return build_from_directory(
             root,
             limits=limits,
             fit=fit,
+            identifier_hints=identifier_hints,
             include_tests=tests is not False,
             globs=globs,
             may_read=may_read,
             progress=activity.files_done,
         )
     except TooMuchError as error:
-        has_tests = tests or (tests is None and not packages)
-        raise FailureError(_ways_out(error, has_tests=has_tests, in_packages=bool(packages))) from error
+        raise FailureError(_ways_out(error, has_globs=bool(globs), in_packages=bool(packages))) from error
 
 
-def _ways_out(error: TooMuchError, *, has_tests: bool, in_packages: bool) -> str:
+def _ways_out(error: TooMuchError, *, has_globs: bool, in_packages: bool) -> str:
     """What is too much, and the options that help."""
-    if in_packages:
-        ways = ["name fewer packages, or parts of them such as 'scipy.stats'"]
+    option = "--package" if in_packages else "--glob"
+    parts = error.parts(lambda names: " ".join(f"{option} {shlex.quote(name)}" for name in names))
+    instead = f", in place of your {option}" if in_packages or has_globs else ""
+    if parts:
+        ways = [f"search one part at a time{instead}: {parts}"]
+    elif in_packages:
+        ways = ["name fewer packages, or parts of them: --package scipy.stats"]
     else:
-        folders = "".join(
-            f" --glob '{folder.path}/**' ({folder.documents:,} with {folder.text_bytes:,} bytes)"
-            for folder in error.folders
-        )
-        ways = [f"narrow it ({folders.strip() or '--glob PATTERN'})"]
+        ways = [f"name what to search{instead}: --glob 'src/**' or --glob '*.go'"]
     if error.raised:
         options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in error.raised.items())
-        ways.append(f"raise the limits ({options})")
-    if not in_packages:
-        ways.append("search one folder at a time (--root)")
-    if has_tests:
-        ways.append("leave tests out (--no-tests)")
-    return f"too much for one snapshot: {error.excess}; {', '.join(ways)}, or take only what fits (--fit)"
+        ways.append(f"raise the limits: {options}")
+    if error.fits_without_tests:
+        ways.append("leave tests out: --no-tests")
+    return f"too much for one snapshot: {error.excess}: {'; '.join(ways)}; or take only what fits: --fit"

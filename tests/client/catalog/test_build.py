@@ -14,8 +14,8 @@ from hintcell import HintcellError
 from hintcell.catalog import (
     Catalog,
     CatalogError,
-    FolderSize,
     Location,
+    Narrower,
     Reason,
     TooMuchError,
     build_from_directory,
@@ -244,8 +244,10 @@ def test_only_files_that_match_a_glob_are_read(tree: Tree) -> None:
         assert sum(catalog.left_out.values()) == 5 - len(expected)
         assert set(catalog.left_out) <= {Reason.OUTSIDE_GLOBS, Reason.OTHER_FILES}
     assert build_from_directory(root, globs="src/**") == build_from_directory(root, globs=["src/**"])
-    with pytest.raises(CatalogError, match=r"nothing to take below .* \(files outside the globs: 5\)"):
-        build_from_directory(root, globs=["nowhere/**"])
+    with pytest.raises(CatalogError, match=r"^no file below '.*' matches 'no/\*\*' or '\*.c' \(files outside .* 5\): "):
+        build_from_directory(root, globs=["no/**", "*.c"])
+    with pytest.raises(CatalogError, match=r"^nothing to search below .* \(.* files of other kinds: 1\): name another"):
+        build_from_directory(tree({"x.bin": ""}), globs=["*.bin"])
     with pytest.raises(CatalogError, match=r"^Invalid git pattern: '!': use globs such as"):
         build_from_directory(root, globs=["!"])
 
@@ -294,7 +296,7 @@ def test_a_catalog_at_each_limit_is_built_and_one_over_it_refused(tree: Tree) ->
     root = tree({f"m{number}.py": _GOOD for number in range(10)})
     text_bytes = 10 * len(_GOOD.strip())
     assert len(build_from_directory(root, limits=Limits(10, text_bytes)).documents) == 10
-    with pytest.raises(TooMuchError, match=r"10 documents \(1 over the limit of 9\); narrow it with globs, "):
+    with pytest.raises(TooMuchError, match=r"10 documents \(1 over the limit of 9\): raise the limits: "):
         build_from_directory(root, limits=Limits(9, text_bytes))
     with pytest.raises(TooMuchError, match=rf"{text_bytes} bytes of text \(1 over the limit of {text_bytes - 1}\)"):
         build_from_directory(root, limits=Limits(10, text_bytes - 1))
@@ -305,14 +307,14 @@ def test_too_much_is_refused_with_the_counts_and_the_ways_out(tree: Tree) -> Non
     with pytest.raises(TooMuchError) as refusal:
         build_from_directory(root, limits=Limits(4, 50))
     assert str(refusal.value) == (
-        "too much for one snapshot: 5 documents (1 over the limit of 4) and 105 bytes of text (55 over the limit of 50)"
-        r"; narrow it with globs ('a/**' has 3 with 63 bytes, '\xff/**' has 1 with 21 bytes), raise the limits "
-        "(max_documents=5, max_text_bytes=105), search one folder at a time, or take only what fits"
+        "too much for one snapshot: 5 documents (1 over the limit of 4) and 105 bytes of text (55 over the limit of "
+        "50): take a part of it: 'a/b/**' (has 2), '/*', '!/*/**' (has 1), 'a/c/**' (has 1); raise the limits: "
+        "max_documents=5, max_text_bytes=110; take only what fits: fit=True"
     )
-    assert refusal.value.folders == (FolderSize("a", 3, 63), FolderSize(r"\xff", 1, 21))
-    assert refusal.value.raised == {"max_documents": 5, "max_text_bytes": 105}
+    assert refusal.value.narrower[0] == Narrower(("a/b/**",), 2)
+    assert refusal.value.raised == {"max_documents": 5, "max_text_bytes": 110}
     assert len(build_from_directory(root, limits=Limits(5, 105)).documents) == 5
-    with pytest.raises(TooMuchError, match=r"4 functions \(1 over the limit of 3\); name fewer packages"):
+    with pytest.raises(TooMuchError, match=r"4 functions \(1 over the limit of 3\): raise the limits: "):
         build_from_packages(["bisect"], limits=Limits(3))
 
 
@@ -357,11 +359,11 @@ def test_nothing_found_is_an_error_that_says_what_was_left_out(tree: Tree) -> No
     with pytest.raises(CatalogError) as refusal:
         build_from_directory(root, include_tests=False)
     assert str(refusal.value) == (
-        f"nothing to take below '{root}' (test files: 1, generated files: 1, empty files: 1): look in another place"
+        f"nothing to search below '{root}' (test files: 1, generated files: 1, empty files: 1): name another folder"
     )
     with pytest.raises(CatalogError, match="documents over the limits: 1"):
         build_from_directory(root / "tests", limits=Limits(max_text_bytes=3), fit=True)
-    with pytest.raises(CatalogError, match=r"^no Python function to take in this \(files without functions: 1\): "):
+    with pytest.raises(CatalogError, match=r"^no Python function to search in this \(files without functions: 1\): "):
         build_from_packages(["this"])
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hintcell.catalog.limits import Folders, Gathering, OverLimitsError
-from hintcell.catalog.model import FolderSize
+from hintcell.catalog.limits import Gathering, OverLimitsError, split_length
 from hintcell_worker.protocol import MAX_QUERY_BYTES, Document, Limits, Request, utf8_length
 
 _SNAPSHOT_ID = "python:0123456789abcdef"
@@ -26,18 +25,22 @@ def _documents(groups: _Groups) -> list[list[list[Document]]]:
     ]
 
 
-def _gathering(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool) -> Gathering:
-    gathering = Gathering(limits, len(_SNAPSHOT_ID), fit=fit)
-    for group in groups:
+def _gathering(
+    groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool, split: bool = False
+) -> Gathering:
+    gathering = Gathering(limits, len(_SNAPSHOT_ID), fit=fit, split=split)
+    for g, group in enumerate(groups):
         gathering.start_group()
-        for file in group:
+        for f, file in enumerate(group):
             for turn, document in enumerate(file):
-                gathering.add(document, turn)
+                gathering.add(document, turn, f"{g}/{f}")
     return gathering
 
 
-def _gather(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool) -> list[Document]:
-    return _gathering(groups, limits, fit=fit).chosen()
+def _gather(
+    groups: Sequence[Sequence[Sequence[Document]]], limits: Limits, *, fit: bool, split: bool = False
+) -> list[Document]:
+    return _gathering(groups, limits, fit=fit, split=split).chosen()
 
 
 def _excess(groups: Sequence[Sequence[Sequence[Document]]], limits: Limits) -> str:
@@ -136,38 +139,37 @@ def test_a_refusal_names_every_limit_and_what_is_over_it() -> None:
     )
 
 
-@given(_groups)
-def test_the_limits_to_raise_are_those_that_are_too_low_and_are_then_enough(groups: _Groups) -> None:
+@given(_groups, st.sampled_from(["max_documents", "max_text_bytes", "max_request_bytes"]))
+def test_with_the_limits_raised_as_advised_everything_fits_also_with_identifiers_split(
+    groups: _Groups, limit: str
+) -> None:
+    documents = _flat(_documents(groups))
+    tight = _measure(documents)
+    assume(tight.max_text_bytes)
+    low = msgspec.structs.replace(tight, **{limit: getattr(tight, limit) - 1})
+    raised = msgspec.structs.replace(low, **_gathering(_documents(groups), low, fit=False).raised())
+    assert _gather(_documents(groups), raised, fit=False) == documents
+    assert _gather(_documents(groups), raised, fit=True, split=True) == documents
+    assert split_length(documents) <= raised.max_text_bytes
+
+
+def test_raised_limits_are_round_and_only_those_that_are_too_low() -> None:
+    documents = [[[Document(str(number), "getId" * 100) for number in range(123)]]]
+    gathering = _gathering(documents, Limits(100, 60_000), fit=False)
+    assert gathering.raised() == {"max_documents": 130, "max_text_bytes": 74_000}  # 61,500, and 12,300 to split
+
+
+@given(_groups, st.integers(0, 200))
+def test_a_choice_leaves_room_for_identifiers_to_be_split_if_asked(groups: _Groups, max_text_bytes: int) -> None:
     documents = _documents(groups)
-    assume(any(document.text for document in _flat(documents)))
-    tight = _measure(_flat(documents))
-    raised = _gathering(documents, Limits(tight.max_documents, 0, 1), fit=False).raised()
-    assert raised == {"max_text_bytes": tight.max_text_bytes, "max_request_bytes": tight.max_request_bytes}
+    chosen = _gather(documents, Limits(max_text_bytes=max_text_bytes), fit=True, split=True)
+    assert split_length(chosen) <= max_text_bytes
+    for document in _flat(documents):
+        assert document in chosen or split_length([*chosen, document]) > max_text_bytes
 
 
 def test_limits_beyond_what_a_worker_takes_are_not_to_be_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    gathering = _gathering([[[Document("a", "x" * 100)]]], Limits(1, 10), fit=False)
-    assert gathering.raised() == {"max_text_bytes": 100}
-    monkeypatch.setattr("hintcell_worker.protocol._MOST_BYTES", 99)
+    gathering = _gathering([[[Document("a", "x" * 123)]]], Limits(1, 10), fit=False)
+    assert gathering.raised() == {"max_text_bytes": 130}
+    monkeypatch.setattr("hintcell_worker.protocol._MOST_BYTES", 122)
     assert gathering.raised() == {}
-
-
-def _largest(sizes: dict[str, list[int]]) -> list[FolderSize]:
-    folders = Folders()
-    for path, texts in sizes.items():
-        for size in texts:
-            folders.add(path, Document("id", "x" * size))
-    return folders.largest()
-
-
-def test_the_largest_folders_are_the_three_with_the_most_text() -> None:
-    sizes = {"a/x/1.py": [4, 4], "a/2.py": [4], "b/1.py": [20], "c/1.py": [1], "d/1.py": [11], "top.py": [100]}
-    assert _largest(sizes) == [FolderSize("b", 1, 20), FolderSize("a", 3, 12), FolderSize("d", 1, 11)]
-
-
-def test_a_folder_that_holds_nearly_everything_is_looked_into() -> None:
-    sizes = {"src/a/1.py": [50], "src/ab/1.py": [30], "src/1.py": [10], "docs/1.md": [10]}
-    assert _largest(sizes) == [FolderSize("src/a", 1, 50), FolderSize("src/ab", 1, 30)]
-    assert _largest({"src/a/b/1.py": [1]}) == [FolderSize("src/a/b", 1, 1)]
-    assert _largest({"1.py": [1]}) == []
-    assert _largest({}) == []

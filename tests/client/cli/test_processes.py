@@ -73,6 +73,18 @@ def test_a_limit_that_is_exceeded_is_one_line_and_leaves_no_process(command: Com
     assert command.processes() == []
 
 
+def test_limits_raised_as_advised_are_enough_for_names_to_be_split(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def readConfig(): return 'getId'\n" * 50)
+    arguments = ["search", "config", "--root", tmp_path, "--identifier-hints", "--max-text-bytes"]
+    status, _, err = command.run(*arguments, "1599")
+    assert status == 1
+    assert "--max-text-bytes 1700;" in err  # 1,600, and two places in each to split
+    _, out, _ = command.run(*arguments, "1600")
+    assert b"the texts have 1,700 bytes, 100 over the limit of 1,600: " in out
+    status, out, _ = command.run(*arguments, "1700")
+    assert (status, b"policy identifier_bm25_baseline_first" in out) == (0, True)
+
+
 def test_a_reader_that_leaves_ends_the_search_quietly(command: Command, tmp_path: Path) -> None:
     many_functions(tmp_path, _MANY)
     with command.start("search", "needle", "--root", tmp_path, "--json", "--all-pages") as process:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from hintcell import HintcellError, ManagerUnavailable, OpenRefused, SessionEnded
+from hintcell.catalog.limits import split_length
 from hintcell.cli import search
 from hintcell.cli.group import commands
 from hintcell_worker.protocol import (
@@ -99,12 +102,41 @@ def test_that_nothing_matches_is_said_with_what_to_try(
     assert f"policy {policy}" in result.stdout
     json_result = call(monkeypatch, FakeClient(ranking, policy=policy), "--root", str(root), "--json", *flags)
     assert len(json_result.stdout.splitlines()) == len(ranking)
-    assert json_result.stderr.count("\n") == (policy != POLICY_IDENTIFIERS)
+    lines = {"bm25_complete": 1, POLICY_IDENTIFIERS_OUT_OF_SCOPE: 2, POLICY_IDENTIFIERS: 0}
+    assert json_result.stderr.count("\n") == lines[policy]
 
 
-def test_that_names_were_not_split_is_said(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (
+            "100",
+            "the texts have 104 bytes, 4 over the limit of 100: this is the order without --identifier-hints; add ",
+        ),
+        ("104", "The query has no word, or over 8,192 bytes once its names are split: this is the order without"),
+    ],
+)
+def test_that_names_were_not_split_is_said_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str], limit: str, said: str
+) -> None:
+    (tmp_path / "a.py").write_text(f"def get(): return '{'getId' * 14}'\n")
     client = FakeClient(_RANKING, policy=POLICY_IDENTIFIERS_OUT_OF_SCOPE)
-    assert "without --identifier-hints" in call(monkeypatch, client, "--root", str(root), "--identifier-hints").stdout
+    arguments = ["--root", str(tmp_path), "--identifier-hints", "--max-text-bytes", limit, *flags]
+    result = call(monkeypatch, client, *arguments)
+    assert said in (result.stderr if flags else result.stdout)
+    assert ("--max-text-bytes 110, or --fit" in result.output) == (limit == "100")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("2", "More: --limit 4, or --all-pages"), ("4", "More: --limit 5, or"), ("4096", "More: --all-pages")],
+)
+def test_a_longer_page_is_offered_up_to_the_longest(
+    monkeypatch: pytest.MonkeyPatch, root: Path, limit: str, said: str
+) -> None:
+    ranking = [(f"a.py:{line}:f", 1.0) for line in range(1, 5_000 if limit == "4096" else 6)]
+    assert said in call(monkeypatch, FakeClient(ranking), "--root", str(root), "--limit", limit).stdout
 
 
 def test_in_a_pipe_no_line_is_broken_on_any_page(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -205,25 +237,43 @@ def test_one_document_too_many_says_so_and_names_the_ways_out(monkeypatch: pytes
     result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root))
     assert result.exit_code == 1
     assert result.stderr == (
-        "hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096); narrow it (--glob PATTERN), "
-        "raise the limits (--max-documents 4097), search one folder at a time (--root), leave tests out (--no-tests), "
-        "or take only what fits (--fit)\n"
+        "hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096): name what to search: "
+        "--glob 'src/**' or --glob '*.go'; raise the limits: --max-documents 4100; leave tests out: --no-tests; or "
+        "take only what fits: --fit\n"
     )
     client = FakeClient(_RANKING)
     assert call(monkeypatch, client, "--root", str(root), "--fit").exit_code == 0
     assert len(client.documents) == Limits().max_documents
 
 
-def test_the_largest_folders_are_named_as_globs_when_there_is_too_much(
-    monkeypatch: pytest.MonkeyPatch, root: Path
+def _ways_out(message: str) -> list[list[str]]:
+    """Each that a refusal names, as the arguments that a shell makes of it."""
+    said = message.partition("): ")[2]
+    return [shlex.split(way) for way in re.findall(r"(?<=[:,] )--[a-z].*?(?= \(has|; |$)", said)]
+
+
+@pytest.mark.parametrize("flags", [[], ["--identifier-hints"], ["--glob", "*.py"]])
+def test_every_way_out_that_is_named_works_as_it_is_typed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str]
 ) -> None:
-    for folder, text in (("x", "def f(): pass"), ("y", "def f(): return 1")):
-        (root / folder).mkdir()
-        (root / folder / "a.py").write_text(text)
-    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-documents", "3", "--no-tests")
-    assert result.exit_code == 0
-    result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root), "--max-documents", "3")
-    assert "narrow it (--glob 'y/**' (1 with 17 bytes) --glob 'x/**' (1 with 13 bytes)), raise" in result.stderr
+    for name in ("it's here", "[id]", "dist", "x/y", "x/z", "x", "."):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "a.py").write_text("def getUserName(): return '{userNameOfUser}'\n" * 9)
+    (tmp_path / "test_a.py").write_text("def getUserName(): pass\n" * 50)
+    limits = ["--max-documents", "65", "--max-text-bytes", "3500"]
+    arguments = ["--root", str(tmp_path), *limits, *flags]
+    refusal = call(monkeypatch, FakeClient(_RANKING), *arguments)
+    assert refusal.exit_code == 1
+    assert ("in place of your --glob" in refusal.stderr) == ("--glob" in flags)
+    ways = _ways_out(refusal.stderr)
+    assert [way[0] for way in ways] == [*(["--glob"] * 5), "--max-documents", "--no-tests", "--fit"]
+    for way in ways:
+        client = FakeClient(_RANKING)
+        in_place = ["--root", str(tmp_path), *limits] if way[0] == "--glob" else arguments
+        assert call(monkeypatch, client, *in_place, *way).exit_code == 0, way
+        limit = client.opened["limits"]
+        assert isinstance(limit, Limits)
+        assert split_length(client.documents) <= limit.max_text_bytes or way == ["--fit"] != flags
 
 
 def test_globs_choose_the_files(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -236,8 +286,8 @@ def test_globs_choose_the_files(monkeypatch: pytest.MonkeyPatch, root: Path) -> 
 def test_too_many_functions_of_packages_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     result = call(monkeypatch, FakeClient(_RANKING), "--package", "bisect", "--max-documents", "3")
     assert result.stderr == (
-        "hintcell: too much for one snapshot: 4 functions (1 over the limit of 3); name fewer packages, or parts of "
-        "them such as 'scipy.stats', raise the limits (--max-documents 4), or take only what fits (--fit)\n"
+        "hintcell: too much for one snapshot: 4 functions (1 over the limit of 3): name fewer packages, or parts of "
+        "them: --package scipy.stats; raise the limits: --max-documents 4; or take only what fits: --fit\n"
     )
 
 
@@ -252,13 +302,13 @@ def test_what_fits_leaves_room_for_names_to_be_split(monkeypatch: pytest.MonkeyP
         sizes.append(sum(len(document.text) for document in client.documents))
     limit = Limits().max_text_bytes
     assert limit * 99 // 100 < sizes[0] <= limit
-    assert limit * 97 // 100 < sizes[1] <= limit * 99 // 100
+    assert split_length(client.documents) <= limit
 
 
 def test_a_folder_without_anything_to_read_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = call(monkeypatch, FakeClient(), "--root", str(tmp_path))
     assert result.exit_code == 1
-    assert "nothing to take" in result.stderr
+    assert "nothing to search" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,26 @@ Runs prometheus_client's server in a thread of its own; each scrape asks the eve
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, get_args
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hintcell_manager.protocol import Status
+from hintcell_manager.protocol import EndReason, RefusalReason, Status
+from hintcell_manager.sessions import State
 
 # The loop answers in milliseconds; a scrape that waits longer is better told nothing.
 SCRAPE_DEADLINE_S: Final = 5.0
+
+# Every series is there from the start, as one that appears with its first event has no increase that could be told
+# (Prometheus, "Instrumentation", avoid missing metrics).
+_NO_SESSIONS: Final = {state.value: 0 for state in State if state is not State.ENDED}
+_NO_ENDS: Final[dict[str, int]] = dict.fromkeys(get_args(EndReason), 0)
+_NO_REFUSALS: Final[dict[str, int]] = dict.fromkeys(get_args(RefusalReason), 0)
 
 
 class Metrics(Collector):
@@ -61,19 +69,17 @@ class Metrics(Collector):
 
 def _families(status: Status) -> Iterator[Metric]:
     states = GaugeMetricFamily("hintcell_sessions", "Sessions that have not ended.", labels=["state"])
-    by_state: dict[str, int] = {}
-    for session in status.sessions:
-        by_state[session.state] = by_state.get(session.state, 0) + 1
-    for state, number in by_state.items():
+    by_state = Counter(session.state for session in status.sessions)
+    for state, number in {**_NO_SESSIONS, **by_state}.items():
         states.add_metric([state], number)
     yield states
     yield CounterMetricFamily("hintcell_sessions_opened", "Sessions admitted since the start.", value=status.opened)
     ended = CounterMetricFamily("hintcell_sessions_ended", "Sessions ended since the start.", labels=["reason"])
-    for reason, number in status.ended.items():
+    for reason, number in {**_NO_ENDS, **status.ended}.items():
         ended.add_metric([reason], number)
     yield ended
     refused = CounterMetricFamily("hintcell_opens_refused", "Opens refused since the start.", labels=["reason"])
-    for reason, number in status.refused.items():
+    for reason, number in {**_NO_REFUSALS, **status.refused}.items():
         refused.add_metric([reason], number)
     yield refused
     yield CounterMetricFamily("hintcell_permission_changes", "Permission changes since the start.", value=status.epoch)

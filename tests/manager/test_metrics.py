@@ -9,11 +9,13 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import pytest
 
 from hintcell import Client, OpenRefused
+from hintcell_manager.protocol import EndReason, RefusalReason
 from tests.client.searches import search
 from tests.faults.patches import Patches
 from tests.faults.processes import until
@@ -55,6 +57,7 @@ def figures(text: str) -> dict[str, float]:
 
 def test_a_scrape_has_the_manager_s_figures_and_names_nobody() -> None:
     with short_directory() as place, serving_metrics(place) as port, Client(place) as client:
+        at_first = figures(scrape(port))
         outdated = client.grant("secret-alice", ["secret-label"])
         client.permission_changed(principal="secret-alice")
         with pytest.raises(OpenRefused):
@@ -70,6 +73,15 @@ def test_a_scrape_has_the_manager_s_figures_and_names_nobody() -> None:
         assert "secret" not in text
         assert session.id not in text
         found = figures(text)
+        assert at_first.keys() == found.keys()
+        for metric, label, values in (
+            ("hintcell_sessions", "state", ["admitted", "starting", "running", "ending"]),
+            ("hintcell_sessions_ended_total", "reason", get_args(EndReason)),
+            ("hintcell_opens_refused_total", "reason", get_args(RefusalReason)),
+        ):
+            series = [name for name in at_first if name.startswith(f"{metric}{{")]
+            assert series == [f'{metric}{{{label}="{value}"}}' for value in values]
+            assert not any(at_first[name] for name in series)
         assert found['hintcell_sessions{state="running"}'] == 1
         assert found["hintcell_sessions_opened_total"] == status.opened == 2
         assert found['hintcell_opens_refused_total{reason="permission_changed"}'] == 1

@@ -7,6 +7,8 @@ from typing import Final, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from hintcell.cli.figures import counted
+
 # Nobody wonders about a shorter wait, and a bar that flickers by disturbs.
 PATIENCE_S: Final = 0.5
 
@@ -34,7 +36,7 @@ class Activity:
 
     def files_done(self, done: int, total: int) -> None:
         """So many of so many files have been read (a catalog's progress)."""
-        self._progress.update(self._task, completed=done, total=total, count=f"{done:,}/{total:,} files")
+        self._progress.update(self._task, completed=done, total=total, count=f"{done:,}/{counted(total, 'file')}")
 
     def __enter__(self) -> Self:
         if not self._progress.disable:

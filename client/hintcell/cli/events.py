@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hintcell.cli.figures import age, duration, json_line, mib, sessions, shown
+from hintcell.cli.figures import age, counted, duration, json_line, mib, shown
 from hintcell.cli.managers import attached, directory_option
 from hintcell.cli.output import until_interrupted, writing
 from hintcell_manager.protocol import ManagerEvent
@@ -44,7 +44,7 @@ def _details(event: ManagerEvent) -> Iterator[str]:
     if event.reason is not None:
         yield shown(event.reason)
     if event.count is not None:
-        yield f"{sessions(event.count)} ended"
+        yield f"{counted(event.count, 'session')} ended"
     if event.took_s is not None:
         yield f"after {age(event.took_s)}" if event.kind == "ended" else f"in {duration(event.took_s)}"
     if event.peak_rss_bytes is not None:

@@ -66,9 +66,9 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
-def sessions(number: int) -> str:
-    """`1 session`, `2 sessions`."""
-    return "1 session" if number == 1 else f"{number:,} sessions"
+def counted(number: int, one: str) -> str:
+    """`1 session`, `2 sessions`, for the word for one."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def counts(by_reason: dict[str, int]) -> str:

@@ -1,7 +1,7 @@
 """A manager's status as lines for people, which `status` prints once and `top` again and again.
 
 Figures stand left and texts right: where a line has no room for the texts of every session, they go on a line of
-their own, folded, and nothing is cut off.
+their own, and nothing is cut off: a screen has them folded, else the terminal wraps them, so that they can be copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from hintcell.cli.figures import NOTHING, age, counts, mib, shown
+from hintcell.cli.figures import NOTHING, age, counted, counts, mib, shown
 from hintcell.cli.table import fold
 from hintcell_manager.protocol import ManagerOptions, Memory, SessionStatus, Status
 
@@ -72,7 +72,7 @@ PEAK: Final = Column("peak", lambda session: mib(session.memory.peak_rss_bytes))
 
 
 def grid(sessions: Sequence[SessionStatus], columns: Sequence[Column], width: int, *, shown_only: int | None) -> Grid:
-    """The sessions with these figures; the sums are of all, the rows of the first `shown_only`."""
+    """The sessions with these figures, and sums of all; of a screen, rows of the first `shown_only`, else of all."""
     visible = sessions[:shown_only]
     table = [[column.cell(session) for column in columns] for session in visible]
     sums = [_sum(column, sessions) for column in columns]
@@ -94,7 +94,7 @@ def grid(sessions: Sequence[SessionStatus], columns: Sequence[Column], width: in
     for session, cells, parts in zip(visible, table, texts, strict=True):
         line = Text(figures(cells) + (beside(parts) if fits else ""), no_wrap=True)
         line.highlight_words([cells[1]], _STYLES.get(session.state, "yellow"))
-        rows.append([line] if fits else [line, *_below(parts, width)])
+        rows.append([line] if fits else [line, *_below(parts, None if shown_only is None else width)])
     heading = Text(figures(headings) + (beside(_TEXT_HEADINGS) if fits else ""), style="dim", no_wrap=True)
     return Grid(heading, rows, Text(figures(sums).rstrip(), style="bold", no_wrap=True))
 
@@ -103,7 +103,7 @@ def manager_lines(status: Status) -> Iterator[Text]:
     """The manager, its template, what has happened since its start, and the options it was given."""
     yield Text(
         f"Manager   pid {status.pid}, up {age(status.uptime_s)}, RSS {_rss(status.memory)}, CPU {status.cpu_s:,.2f} s, "
-        f"{status.epoch:,} permission changes"
+        f"{counted(status.epoch, 'permission change')}"
     )
     yield Text(f"Template  {_template(status)}")
     yield Text(f"Opened    {status.opened:,} since the start")
@@ -150,6 +150,7 @@ def _texts(session: SessionStatus) -> tuple[str, str, str]:
     return shown(session.principal), labels, shown(session.snapshot_id)
 
 
-def _below(parts: Sequence[str], width: int) -> Iterator[Text]:
-    for line in fold(_GAP.join(parts), max(_MIN_WIDTH, width - _TEXT_INDENT)):
+def _below(parts: Sequence[str], width: int | None) -> Iterator[Text]:
+    text = _GAP.join(parts)
+    for line in [text] if width is None else fold(text, max(_MIN_WIDTH, width - _TEXT_INDENT)):
         yield Text(" " * _TEXT_INDENT + line, style="dim", no_wrap=True)

@@ -11,6 +11,7 @@ from hintcell.catalog import Catalog, Reason
 from hintcell.catalog.limits import rounded_up, split_length
 from hintcell.cli import table
 from hintcell.cli.candidates import Row, json_line, row_of
+from hintcell.cli.figures import counted
 from hintcell.cli.output import writing
 from hintcell.conversation import Page
 from hintcell.session import Session
@@ -120,7 +121,7 @@ class TableReport:
             return
         lines = self._remarks(page, catalog)
         shown = f"1-{self._shown:,}" if self._shown else "0"
-        lines.append(f"{shown} of {page.total:,} results; policy {page.policy}")
+        lines.append(f"{shown} of {counted(page.total, 'result')}; policy {page.policy}")
         lines.append(f"Session {session.id}, pid {session.pid}")
         left_out = {reason: count for reason, count in catalog.left_out.items() if reason not in _NO_LOSS}
         if left_out:

@@ -4,7 +4,7 @@ from typing import Unpack
 
 import click
 
-from hintcell.cli.figures import duration, sessions, shown
+from hintcell.cli.figures import counted, duration, shown
 from hintcell.cli.managers import Where, connected, manager_options
 from hintcell.cli.output import writing
 from hintcell_manager.protocol import ChangeReport
@@ -53,7 +53,5 @@ def _lines(report: ChangeReport) -> list[str]:
         + (f"pid {ended.pid}  dead after {duration(ended.died_after_s)}" if ended.pid else "had no process yet")
         for ended in report.ended
     ]
-    return [
-        *lines,
-        f"{sessions(len(report.ended))} ended in {duration(report.took_s)}; matching grants from before are refused",
-    ]
+    ended = counted(len(report.ended), "session")
+    return [*lines, f"{ended} ended in {duration(report.took_s)}; matching grants from before are refused"]

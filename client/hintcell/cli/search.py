@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from hintcell.catalog import Catalog, TooMuchError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
-from hintcell.cli.figures import shown
+from hintcell.cli.figures import counted, shown
 from hintcell.cli.group import FailureError
 from hintcell.cli.options import check_principal, check_text, chosen_limits, limit_options, login_name
 from hintcell.cli.output import console
@@ -141,7 +141,7 @@ def command(
                 may_read=may_read,
                 activity=activity,
             )
-            activity.says(f"Ranking {len(catalog.documents):,} {'functions' if packages else 'functions and texts'}")
+            activity.says(f"Ranking {counted(len(catalog.documents), 'document')}")
             with client.open(
                 grant,
                 snapshot_id=catalog.snapshot_id,

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from hintcell.cli.figures import NOTHING, age, counts, mib, sessions, sparkline
+from hintcell.cli.figures import NOTHING, age, counted, counts, mib, sparkline
 from hintcell.cli.keyboard import Keyboard
 from hintcell.cli.managers import Where, connected, manager_options
 from hintcell.cli.output import console, until_interrupted, writing
@@ -116,7 +116,7 @@ class View:
         template = "none" if status.template_memory is None else f"{mib(status.template_memory.rss_bytes)} MiB"
         return [
             Text(
-                f"{sessions(len(status.sessions))}, {status.opened:,} opened; manager {status.pid}: up "
+                f"{counted(len(status.sessions), 'session')}, {status.opened:,} opened; manager {status.pid}: up "
                 f"{age(status.uptime_s)}, RSS {mib(status.memory.rss_bytes)} MiB, CPU {cpu} %; template: {template}",
                 style="bold",
                 no_wrap=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hintcell.cli.figures import duration, json_line, sessions, shown
+from hintcell.cli.figures import counted, duration, json_line, shown
 from hintcell.cli.group import FailureError
 from hintcell.cli.managers import attached, directory_option
 from hintcell.cli.output import until_interrupted, writing
@@ -81,4 +81,4 @@ def watched_line(watched: Watched) -> str:
             what = f"nobody may read anything: {shown(watched.message)}"
         case "readable":
             what = "the policy can be read again"
-    return f"{what}; {sessions(watched.ended)} ended in {duration(watched.took_s)}"
+    return f"{what}; {counted(watched.ended, 'session')} ended in {duration(watched.took_s)}"

@@ -3,6 +3,7 @@
 import datetime
 import json
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
@@ -11,7 +12,7 @@ from hintcell import ManagerUnavailable
 from hintcell.cli import Interrupted, managers
 from hintcell.cli.events import event_line
 from hintcell.cli.group import commands
-from hintcell.cli.overview import IDENTITY, RSS, USS, grid
+from hintcell.cli.overview import IDENTITY, RSS, USS, grid, manager_lines
 from hintcell.cli.top import View
 from hintcell_manager.protocol import ChangeReport, EndedSession, ManagerEvent, ManagerOptions, Memory, Sample, Status
 from tests.client.cli.statuses import MIB, FakeManager, session, status
@@ -86,11 +87,22 @@ def test_foreign_text_neither_steers_the_terminal_nor_is_markup(monkeypatch: pyt
 def test_on_a_narrow_terminal_texts_go_below_the_figures_and_nothing_is_cut_off() -> None:
     one = session(snapshot_id="s" * 100, principal="ä" * 30)
     for width in (30, 60, 79):
-        heading, rows, total = grid([one], [*IDENTITY, RSS, USS], width, shown_only=None)
+        heading, rows, total = grid([one], [*IDENTITY, RSS, USS], width, shown_only=1)
         assert "principal" not in heading.plain
         assert max(line.cell_len for line in [heading, *rows[0][1:], total]) <= max(width, heading.cell_len)
         text = "".join(line.plain[4:] for line in rows[0][1:])
         assert text == f"{'ä' * 30}  repo:api  {'s' * 100}"
+
+
+def test_what_a_terminal_wraps_is_not_folded_so_that_it_can_be_copied() -> None:
+    one = session(snapshot_id="s" * 100, labels=(f"folder:{'/deep' * 20}",))
+    _, rows, _ = grid([one], [*IDENTITY, RSS, USS], 80, shown_only=None)
+    assert [line.plain for line in rows[0][1:]] == [f"    alice  folder:{'/deep' * 20}  {'s' * 100}"]
+
+
+def test_one_is_not_many() -> None:
+    lines = [line.plain for line in manager_lines(msgspec.structs.replace(status(), epoch=1))]
+    assert lines[0].endswith(", 1 permission change")
 
 
 def test_top_off_a_terminal_prints_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:

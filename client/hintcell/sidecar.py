@@ -174,7 +174,9 @@ def _check_private(directory: Path) -> None:
     try:
         found = directory.stat()
     except OSError as error:
-        raise ManagerUnavailable(f"no manager serves {directory} ({error.strerror}): start one") from error
+        raise ManagerUnavailable(
+            f"no manager serves {directory} ({error.strerror}): start one with `hintcell serve`"
+        ) from error
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ManagerUnavailable(
             f"{directory} is not yours alone, and whoever serves it would see your documents: use another directory"

@@ -21,7 +21,7 @@ _COMMANDS: Final[Mapping[str, _Entry]] = {
     "mcp": _Entry("hintcell.cli.mcp", "Serve searches to an agent."),
     "serve": _Entry("hintcell.cli.serve", "Run a manager that several clients share."),
     "status": _Entry("hintcell.cli.status", "Show a manager's sessions and their memory."),
-    "top": _Entry("hintcell.cli.top", "Watch them."),
+    "top": _Entry("hintcell.cli.top", "Watch them live."),
     "events": _Entry("hintcell.cli.events", "Print what a manager does, as it happens."),
     "revoke": _Entry("hintcell.cli.revoke", "End sessions whose permissions changed."),
     "watch": _Entry("hintcell.cli.watch", "End sessions as a policy is edited."),

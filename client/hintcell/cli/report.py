@@ -130,7 +130,8 @@ class TableReport:
             longer = min(2 * self._limit, page.total, MAX_PAGE_LIMIT)
             lines.append(f"More: {f'--limit {longer}, or ' if longer > self._limit else ''}--all-pages")
         with writing():
-            self._console.print()
+            if self._shown:
+                self._console.print()
             for line in lines:
                 self._console.print(Text(line, style="dim"))
             self._console.file.flush()

@@ -37,13 +37,22 @@ def _check_query(_context: click.Context, _parameter: click.Parameter, words: tu
     return query
 
 
+def _check_root(_context: click.Context, _parameter: click.Parameter, root: str) -> str:
+    if not Path(root).is_dir():
+        name = shlex.quote(Path(root).name)
+        raise click.BadParameter(f"{root!r} is a file: name its folder, and the file with --glob {name}")
+    return root
+
+
 @click.command()
 @click.argument("query", nargs=-1, required=True, metavar="QUERY", callback=_check_query)
 @click.option(
     "--root",
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(exists=True),
+    metavar="DIRECTORY",
     default=".",
     show_default="the current directory",
+    callback=_check_root,
     help="Search the files below this folder.",
 )
 @click.option(

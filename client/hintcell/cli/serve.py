@@ -46,10 +46,20 @@ def _option(name: str, field: str, kind: Kind, text: str) -> Callable[[Callable[
 @_option("--idle-timeout", "idle_timeout_s", SECONDS, "End a session that had nothing to do for so long.")
 @_option("--lifetime", "lifetime_s", SECONDS, "End a session so long after its worker started.")
 @_option("--ranking-deadline", "ranking_deadline_s", SECONDS, "End a session that takes longer to rank.")
-@_option("--max-sessions", "max_sessions", COUNT, "Let opens wait while so many are open.")
-@_option("--max-sessions-per-principal", "max_sessions_per_principal", COUNT, "Likewise, of one principal.")
+@_option("--max-sessions", "max_sessions", COUNT, "While so many are open, an open waits (--open-wait).")
+@_option(
+    "--max-sessions-per-principal",
+    "max_sessions_per_principal",
+    COUNT,
+    "While one principal has so many open, its opens wait.",
+)
 @_option("--memory-limit", "memory_limit_bytes", SIZE, "End a session whose USS exceeds it.")
-@_option("--memory-budget", "memory_budget_bytes", SIZE, "Likewise, while all sessions' USS leaves no 32 MiB free.")
+@_option(
+    "--memory-budget",
+    "memory_budget_bytes",
+    SIZE,
+    "What all sessions' USS may add up to: an open that has no room, 32 MiB, waits.",
+)
 @_option("--open-wait", "open_wait_s", SECONDS, "How long an open waits for room before it is refused.")
 @_option("--sample-interval", "sample_interval_s", SECONDS, "How often each session's memory is looked at.")
 @_option("--template-max-forks", "template_max_forks", COUNT, "Replace the template after so many workers.")

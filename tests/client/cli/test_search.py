@@ -99,6 +99,7 @@ def test_that_nothing_matches_is_said_with_what_to_try(
     result = call(monkeypatch, FakeClient(ranking, policy=policy), "--root", str(root), *flags)
     assert result.exit_code == 0
     assert said in result.stdout
+    assert not result.stdout.startswith("\n")
     assert f"policy {policy}" in result.stdout
     json_result = call(monkeypatch, FakeClient(ranking, policy=policy), "--root", str(root), "--json", *flags)
     assert len(json_result.stdout.splitlines()) == len(ranking)
@@ -323,6 +324,7 @@ def test_a_folder_without_anything_to_read_is_an_error(monkeypatch: pytest.Monke
         (["x", "--limit", "0"], "1<=x<=4096"),
         (["x", "--limit", "4097"], "1<=x<=4096"),
         (["x", "--root", "/nowhere/at/all"], "does not exist"),
+        (["x", "--root", __file__], "is a file: name its folder, and the file with --glob test_search.py"),
         (["x", "--root", ".", "--package", "json"], "exclude each other"),
         (["x", "--glob", "*.py", "--package", "json"], "exclude each other"),
     ],

@@ -40,8 +40,8 @@ class TooMuchError(CatalogError):
         excess: how far over which limits it is, in words.
         raised: what to raise, by the names in `Limits`, to take everything; there is then room to split identifiers
             as well. Empty if no worker takes so much.
-        narrower: what to take instead, the largest first. Often together everything, but not always: one folder may
-            have too many files, or a name that cannot be typed.
+        narrower: what to take instead, the largest first. Often together everything, but not always: one file may be
+            too much, or have a name that cannot be typed.
         fits_without_tests: whether all of it fits but the tests.
     """
 

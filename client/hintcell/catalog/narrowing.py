@@ -5,31 +5,40 @@ Covers which there are and how they are asked for. Does not cover the words arou
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
 from hintcell.catalog.limits import Size
 from hintcell.catalog.model import Narrower
 
-# What is made from other files of the same tree is seldom what one looks for.
-_MADE: Final = frozenset({"build", "dist", "out", "target"})
+# What is made from other files of the same tree, and tests, are seldom what one looks for first.
+_LAST: Final = frozenset({"build", "dist", "out", "target", "test", "tests"})
 
 # At the start of a glob they are no part of a name.
 _MARKS: Final = ("!", "#")
 _MAGIC: Final = re.compile(r"[*?\[\\]")
 
 
-class _Portion(NamedTuple):
-    """Files below a folder, or only those that are directly in it."""
+class _Kind(Enum):
+    BELOW = "all files below the folder"
+    IN = "the files that are directly in it"
+    FILE = "one file"
 
-    folder: str
-    is_flat: bool
+
+class _Portion(NamedTuple):
+    """Files to take together, by the path of their folder or of the one."""
+
+    path: str
+    kind: _Kind
     sizes: list[Size]
 
 
 def narrower_globs(
     sizes: Mapping[str, Size], fits: Callable[[Iterable[Size]], bool], given: Sequence[str]
 ) -> list[Narrower]:
-    """Folders, as globs to be used instead of those `given`; the largest first, and last what was built.
+    """Folders, as globs to be used instead of those `given`; the largest first, and last tests and what was built.
+
+    The files of a folder that has too many are named one by one.
 
     Args:
         sizes: of each file that was taken.
@@ -46,9 +55,9 @@ def narrower_globs(
 def narrower_packages(sizes: Mapping[str, Size], fits: Callable[[Iterable[Size]], bool]) -> list[Narrower]:
     """The same of packages, by the names of their parts."""
     return [
-        _narrower((portion.folder.replace("/", "."),), portion.sizes)
+        _narrower((portion.path.replace("/", "."),), portion.sizes)
         for portion in _portions(sizes, fits)
-        if not portion.is_flat and all(part.isidentifier() for part in portion.folder.split("/"))
+        if portion.kind is _Kind.BELOW and all(part.isidentifier() for part in portion.path.split("/"))
     ]
 
 
@@ -60,54 +69,62 @@ def _portions(sizes: Mapping[str, Size], fits: Callable[[Iterable[Size]], bool])
     """Files apart from each other, in folders as large as fit."""
     own: dict[str, list[Size]] = {}
     for file, size in sizes.items():
-        own.setdefault(file.rpartition("/")[0], []).append(size)
+        own.setdefault(_folder_of(file), []).append(size)
     below: dict[str, list[Size]] = {}
     for folder, files in own.items():
         for above in _with_those_above(folder):
             below.setdefault(above, []).extend(files)
     too_large = {folder for folder, files in below.items() if not fits(files)}
+    crowded = {folder for folder in too_large & own.keys() if not fits(own[folder])}
     found = [
-        _Portion(folder, is_flat=False, sizes=files)
+        _Portion(folder, _Kind.BELOW, files)
         for folder, files in below.items()
-        if folder and folder not in too_large and folder.rpartition("/")[0] in too_large
+        if folder and folder not in too_large and _folder_of(folder) in too_large
     ]
+    found += [_Portion(folder, _Kind.IN, own[folder]) for folder in own.keys() & too_large - crowded]
     found += [
-        _Portion(folder, is_flat=True, sizes=files)
-        for folder, files in own.items()
-        if folder in too_large and fits(files)
+        _Portion(file, _Kind.FILE, [size])
+        for file, size in sizes.items()
+        if _folder_of(file) in crowded and fits([size])
     ]
     return sorted(found, key=_rank)
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _with_those_above(folder: str) -> Iterator[str]:
     yield folder
     while folder:
-        folder = folder.rpartition("/")[0]
+        folder = _folder_of(folder)
         yield folder
 
 
-def _rank(portion: _Portion) -> tuple[bool, int, str, bool]:
-    is_made = not _MADE.isdisjoint(portion.folder.split("/"))
-    return is_made, -sum(size.text_bytes for size in portion.sizes), portion.folder, portion.is_flat
+def _rank(portion: _Portion) -> tuple[bool, int, str]:
+    is_last = not _LAST.isdisjoint(portion.path.split("/"))
+    return is_last, -sum(size.text_bytes for size in portion.sizes), portion.path
 
 
 def _globs(portion: _Portion, given: Sequence[str]) -> tuple[str, ...]:
     """What takes exactly these files; nothing where that cannot be said for sure, or typed."""
-    folder = portion.folder
-    if not folder.isprintable():
+    path, is_flat = portion.path, portion.kind is _Kind.IN
+    if not path.isprintable():
         return ()
-    at = _MAGIC.sub(r"\\\g<0>", folder)
+    at = _MAGIC.sub(r"\\\g<0>", path)
+    if portion.kind is _Kind.FILE:
+        return (f"/{at}",)
     if not at or at.startswith(_MARKS):
         at = f"/{at}".rstrip("/")
     if given and all(map(_is_of_names, given)):
-        globs = [f"{at}/{glob}" if portion.is_flat else f"{at}/**/{glob}" for glob in given]
+        globs = [f"{at}/{glob}" if is_flat else f"{at}/**/{glob}" for glob in given]
     elif all(map(_is_of_folder, given)) and (
-        not given or any(f"{folder}/".startswith(glob.removesuffix("**")) for glob in given)
+        not given or any(f"{path}/".startswith(glob.removesuffix("**")) for glob in given)
     ):
-        globs = [f"{at}/*" if portion.is_flat else f"{at}/**"]
+        globs = [f"{at}/*" if is_flat else f"{at}/**"]
     else:
         return ()
-    return (*globs, *([f"!{at}/*/**"] if portion.is_flat else []))
+    return (*globs, *([f"!{at}/*/**"] if is_flat else []))
 
 
 def _is_of_names(glob: str) -> bool:

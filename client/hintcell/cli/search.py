@@ -232,7 +232,7 @@ def _ways_out(error: TooMuchError, *, has_globs: bool, in_packages: bool) -> str
     elif in_packages:
         ways = ["name fewer packages, or parts of them: --package scipy.stats"]
     else:
-        ways = [f"name what to search{instead}: --glob 'src/**' or --glob '*.go'"]
+        ways = [f"name what to search{instead}: --glob PATTERN"]
     if error.raised:
         options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in error.raised.items())
         ways.append(f"raise the limits: {options}")

@@ -296,7 +296,7 @@ def test_a_catalog_at_each_limit_is_built_and_one_over_it_refused(tree: Tree) ->
     root = tree({f"m{number}.py": _GOOD for number in range(10)})
     text_bytes = 10 * len(_GOOD.strip())
     assert len(build_from_directory(root, limits=Limits(10, text_bytes)).documents) == 10
-    with pytest.raises(TooMuchError, match=r"10 documents \(1 over the limit of 9\): raise the limits: "):
+    with pytest.raises(TooMuchError, match=r"10 documents \(1 over the limit of 9\): take a part of it: "):
         build_from_directory(root, limits=Limits(9, text_bytes))
     with pytest.raises(TooMuchError, match=rf"{text_bytes} bytes of text \(1 over the limit of {text_bytes - 1}\)"):
         build_from_directory(root, limits=Limits(10, text_bytes - 1))

@@ -43,9 +43,9 @@ def test_folders_are_as_large_as_fit_and_the_largest_comes_first(tree: Tree) -> 
     ]
 
 
-def test_what_was_built_comes_last(tree: Tree) -> None:
-    root = tree({"dist/1.py": _F * 3, "web/out/1.py": _F * 2, "web/src/1.py": _F * 2, "lib/1.py": _F})
-    assert [each.names[0] for each in _narrower(root)] == ["web/src/**", "lib/**", "dist/**", "web/out/**"]
+def test_what_was_built_and_tests_come_last(tree: Tree) -> None:
+    root = tree({"dist/1.py": _F * 3, "web/tests/1.py": _F * 2, "web/src/1.py": _F * 2, "lib/1.py": _F})
+    assert [each.names[0] for each in _narrower(root)] == ["web/src/**", "lib/**", "dist/**", "web/tests/**"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,16 @@ def test_a_folder_of_any_name_that_can_be_typed_is_named(tree: Tree, name: str) 
     assert sum(each.documents for each in _narrower(root)) == 7
 
 
-def test_a_name_that_cannot_be_typed_and_a_folder_with_too_many_files_are_not_named(tree: Tree) -> None:
+@pytest.mark.parametrize("given", [(), ["*.py"], ["[ax]*/**"]])
+def test_the_files_of_a_crowded_folder_are_named_one_by_one(tree: Tree, given: Sequence[str]) -> None:
+    root = tree({"a/[1].py": _F * 2, "a/1.py": _F, "a/#2.py": _F, "a/in/1.py": _F, "a/in/2.py": _F * 4, "x/1.py": _F})
+    found = _narrower(root, given)
+    files = [each for each in found if each.names[0].startswith("/")]
+    expected = [("/a/\\[1].py", 2), ("/a/#2.py", 1), ("/a/1.py", 1), ("/a/in/1.py", 1)]
+    assert files == [Narrower((glob,), documents) for glob, documents in expected]
+
+
+def test_a_name_that_cannot_be_typed_and_a_file_with_too_much_are_not_named(tree: Tree) -> None:
     files = {os.fsdecode(b"\xff/1.py"): _F, "line\nbreak/1.py": _F, "a/1.py": _F * 4, "b/1.py": _F}
     assert _narrower(tree(files)) == [Narrower(("b/**",), 1)]
 

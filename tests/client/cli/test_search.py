@@ -238,9 +238,9 @@ def test_one_document_too_many_says_so_and_names_the_ways_out(monkeypatch: pytes
     result = call(monkeypatch, FakeClient(_RANKING), "--root", str(root))
     assert result.exit_code == 1
     assert result.stderr == (
-        "hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096): name what to search: "
-        "--glob 'src/**' or --glob '*.go'; raise the limits: --max-documents 4100; leave tests out: --no-tests; or "
-        "take only what fits: --fit\n"
+        "hintcell: too much for one snapshot: 4,097 documents (1 over the limit of 4,096): search one part at a "
+        "time: --glob /b.py (has 4,095), --glob /test_a.py (has 1), --glob /a.py (has 1); raise the limits: "
+        "--max-documents 4100; leave tests out: --no-tests; or take only what fits: --fit\n"
     )
     client = FakeClient(_RANKING)
     assert call(monkeypatch, client, "--root", str(root), "--fit").exit_code == 0

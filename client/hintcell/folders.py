@@ -34,13 +34,13 @@ def folder_catalog(
     Raises:
         CatalogError: a glob is no pattern.
     """
-    own = globs_of(globs)
+    own = globs_of(globs, os.fspath(root))
     cache = Cache()
 
     def catalog(principal: str, asked: Sequence[str]) -> Catalog:
         may_read = None if policy is None else _may_read(policy, principal)
         if own is not None and asked:  # Of those given to the builder, a file must match one; here, one of each.
-            may_read = _both(own.match_file, may_read)
+            may_read = _both(own, may_read)
         try:
             return build_from_directory(
                 root,

@@ -91,7 +91,7 @@ def build_from_directory(
     """
     place = os.fspath(root)
     given = [globs] if isinstance(globs, str) else globs
-    spec = globs_of(given)
+    spec = globs_of(given, place)
     try:
         found = walk(place, include_tests=include_tests, globs=spec, may_read=may_read)
     except FileNotFoundError as error:

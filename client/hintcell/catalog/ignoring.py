@@ -7,43 +7,22 @@ the user's own patterns (`core.excludesFile`) are not looked at, so that every u
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pathspec.patterns.gitignore import GitIgnorePatternError
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
 from hintcell.catalog.files import SourceFile, TooLargeError, read_file
+from hintcell.gitignore import GitPattern, GitPatternError, git_pattern
 
 IGNORE_FILE: Final = ".gitignore"
 _GIT: Final = ".git"
-_EVERY_FOLDER: Final = re.compile(r"(?<=.)(?:/\*\*)+/\s*$")
-# The group of the library's expressions for the slash after a folder's name.
-_FOLDER: Final = "ps_d"
-
-
-class _Pattern(NamedTuple):
-    regex: re.Pattern[str]
-    ignores: bool  # not so with `!`
-
-    def matches(self, name: str) -> bool:
-        """Whether it matches `name` itself; the library's expressions also match what is below a folder they match."""
-        match = self.regex.search(name)
-        if match is None:
-            return False
-        if match.end() == len(name) or _FOLDER not in self.regex.groupindex or match[_FOLDER] is None:
-            return True
-        # A pattern for every folder (`*/`) finds the first slash of a name; the one at its end is what counts.
-        return self.regex.search(name, len(name) - 1) is not None
 
 
 class _Rules(NamedTuple):
     """The patterns of one file, the last first, and how the names begin that they are about."""
 
     base: str
-    patterns: list[_Pattern]
+    patterns: list[GitPattern]
 
 
 class Ignoring(NamedTuple):
@@ -65,8 +44,8 @@ class Ignoring(NamedTuple):
         for base, patterns in self.rules:
             relative = name.removeprefix(base)
             for pattern in patterns:
-                if pattern.matches(relative):
-                    return pattern.ignores
+                if pattern.regex.match(relative):
+                    return not pattern.negated
         return False
 
 
@@ -124,21 +103,16 @@ def _plain(file: Path) -> SourceFile:
     return SourceFile(str(file.parent), file.name, file.name)
 
 
-def _patterns(file: SourceFile) -> list[_Pattern]:
+def _patterns(file: SourceFile) -> list[GitPattern]:
     """The patterns in an ignore file, the last first; none if it cannot be read or is a link, which git refuses too."""
     try:
         content = read_file(file)
     except (OSError, TooLargeError, ValueError):
         return []
-    patterns: list[_Pattern] = []
+    patterns: list[GitPattern] = []
     for line in os.fsdecode(content.removeprefix(b"\xef\xbb\xbf")).split("\n"):
-        # For the library `a/**/` is `a/`; for git it is every folder below.
-        line = _EVERY_FOLDER.sub("/**/*/", line)
         try:
-            regex, ignores = GitIgnoreSpecPattern.pattern_to_regex(line)
-            compiled = None if regex is None else re.compile(regex)
-        except (GitIgnorePatternError, re.error):  # git passes over what it cannot read as well
+            patterns.append(git_pattern(line.removesuffix("\r"), below=False))
+        except GitPatternError:  # Git passes over it as well.
             continue
-        if compiled is not None and ignores is not None:
-            patterns.append(_Pattern(compiled, ignores))
     return patterns[::-1]

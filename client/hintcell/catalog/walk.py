@@ -6,17 +6,16 @@ Links are never followed, so a walk ends and stays below its root, whatever chan
 file holds (`reading`).
 """
 
+import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
-
-from pathspec import PathSpec
-from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
+from typing import Final, NamedTuple
 
 from hintcell.catalog.files import ENVIRONMENT_MARK, Entry, Found, SourceFile, entries_of
 from hintcell.catalog.ignoring import IGNORE_FILE, Ignoring, work_tree_of
 from hintcell.catalog.kinds import is_generated_name, kind_of
 from hintcell.catalog.model import CatalogError, Reason
+from hintcell.gitignore import GitPattern, GitPatternError, git_pattern
 
 MayRead = Callable[[str], bool]
 """Says of a path relative to the root (with `/`; bytes that are not UTF-8 as surrogates) whether it may be read."""
@@ -30,13 +29,11 @@ _CACHES: Final = frozenset({"__pycache__"})
 _TEST_FOLDERS: Final = frozenset({"test", "tests", "__tests__", "testdata"})
 _TEST_NAME: Final = re.compile(r"test_.*|.*[._](?:test|spec)\.\w+|.*Tests?\.(?:java|cs|kt|php)")
 
-# The last pattern that matches a file or a folder above it decides. (Of an ignore file it would be the last that
-# matches the file, if there is one.)
-Globs: TypeAlias = PathSpec[GitIgnoreBasicPattern]
+Globs = Callable[[str], bool]
+"""Says of a path relative to the root whether it matches."""
 
-
-# Each more can take as many times longer as a name has characters; a glob may come from a model.
-_MOST_STARS: Final = 4
+# What a shell and many tools would take for several patterns.
+_BRACES: Final = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
 
 
 class _Folder(NamedTuple):
@@ -45,28 +42,37 @@ class _Folder(NamedTuple):
     ignoring: Ignoring
 
 
-def globs_of(patterns: Sequence[str]) -> Globs | None:
+def globs_of(patterns: Sequence[str], root: str | None = None) -> Globs | None:
     """What a file must match; None if there are no patterns.
 
+    The last pattern that matches a file or a folder above it decides. (Of an ignore file it would be the last that
+    matches the file, if there is one.)
+
+    Args:
+        patterns: as in an ignore file, but `src/*` matches nothing in folders of `src`.
+        root: the folder that is searched, if it is known by now.
+
     Raises:
-        CatalogError: one is no pattern.
+        CatalogError: one has no meaning, or certainly another one than was meant.
     """
-    if isinstance(patterns, str):
-        patterns = [patterns]
-    lines = [pattern.removeprefix("./") for pattern in patterns]
-    if any(run > _MOST_STARS for line in lines for run in map(_stars, line.split("/"))):
-        raise CatalogError(f"a glob has over {_MOST_STARS} * between two /, which takes too long: use fewer")
-    if lines and all(line.startswith("!") for line in lines):
-        lines = ["**", *lines]
+    globs = [_glob(pattern, root) for pattern in ([patterns] if isinstance(patterns, str) else patterns)][::-1]
+    if not globs:
+        return None
+    otherwise = all(glob.negated for glob in globs)
+    return lambda path: next((not glob.negated for glob in globs if glob.regex.match(path)), otherwise)
+
+
+def _glob(pattern: str, root: str | None) -> GitPattern:
+    if _BRACES.search(pattern):
+        raise CatalogError(
+            "a glob has braces, which are plain characters here: write *.ts and *.js for *.{ts,js}, or \\{"
+        )
+    if root is not None and f"{pattern.removeprefix('!')}/".startswith(f"{os.path.abspath(root)}/"):  # noqa: PTH100
+        raise CatalogError("a glob starts with the path of the folder that is searched: write it relative to that")
     try:
-        return PathSpec.from_lines(GitIgnoreBasicPattern, lines, backend="simple") if lines else None
-    except (ValueError, re.error) as error:
-        raise CatalogError(f"{' '.join(str(error).split())}: use globs such as 'src/**' or '*.go'") from error
-
-
-def _stars(step: str) -> int:
-    """How many runs of `*` a step of a glob has."""
-    return len(re.findall(r"\*+", step))
+        return git_pattern(pattern.removeprefix("./"), below=not pattern.endswith("/*"))
+    except GitPatternError as error:
+        raise CatalogError(f"a glob {error}; use globs such as 'src/**' or '*.go'") from error
 
 
 def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRead | None) -> Found:
@@ -133,7 +139,7 @@ def _reason_against(entry: Entry, name: str, *, is_test: bool, is_ignored: bool,
     """Why a file is not read, going by its name alone; None if it is."""
     if is_ignored:
         return Reason.IGNORED
-    if globs is not None and not globs.match_file(name):
+    if globs is not None and not globs(name):
         return Reason.OUTSIDE_GLOBS
     if is_generated_name(entry.name):
         return Reason.GENERATED_FILES

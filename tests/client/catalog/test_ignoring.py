@@ -56,6 +56,7 @@ _files = st.builds(lambda folder, name: folder + name, _folders, st.sampled_from
 @example(files={"a/x.py", "a/c.py"}, ignores={"": "*.py\n", "a/": "!x.py\n"}, exclude="", inner="a")
 @example(files={"a/b/x.py", "a/c.py"}, ignores={"": "a/**/\n"}, exclude="", inner="")
 @example(files={"a/b/x.py", "a/c.py"}, ignores={"": "!c.py"}, exclude="*.py\n", inner="a/b")
+@example(files={"a/x.py", "a/c.py"}, ignores={"": "a/**\n!a/x.py\n"}, exclude="", inner="")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_left_is_what_git_leaves(
     tmp_path_factory: pytest.TempPathFactory, files: set[str], ignores: dict[str, str], exclude: str, inner: str

@@ -122,10 +122,8 @@ def test_who_may_read_is_asked_once_for_each_file_and_for_no_folder(tree: Tree) 
     assert sorted(asked) == ["a.py", "b/.gitignore", "b/c.png", "\udcff/d.py"]
 
 
-def test_no_glob_is_no_choice_and_an_invalid_one_an_error() -> None:
+def test_no_glob_is_no_choice() -> None:
     assert globs_of([]) is None
-    with pytest.raises(CatalogError, match="use globs such as"):
-        globs_of(["a", "!"])
 
 
 def test_globs_that_only_exclude_start_from_everything(tree: Tree) -> None:
@@ -134,11 +132,47 @@ def test_globs_that_only_exclude_start_from_everything(tree: Tree) -> None:
     assert [file.name for file in found.files] == ["a.py"]
 
 
-@pytest.mark.parametrize("glob", ["[z-a]", "*a" * 9])
-def test_a_glob_that_is_none_or_takes_too_long_is_refused_in_one_line(glob: str) -> None:
+def test_of_globs_the_last_that_matches_decides() -> None:
+    for globs, matching, others in (
+        (["src/*"], ["src/a.py"], ["src/b/c.py", "a.py"]),
+        (["src/**/*"], ["src/a.py", "src/b/c.py"], ["a.py"]),
+        (["*"], ["a.py", "src/a.py"], []),
+        (["src"], ["src/a.py", "b/src/c/d.py"], ["a.py"]),
+        (["*.py", "!src", "src/b"], ["a.py", "src/b/c.py"], ["src/a.py", "a.go"]),
+        (["!src", "*.py"], ["src/a.py"], ["src/a.go", "a.go"]),
+        ([r"\{a,b}.py", "{a}.py", "{{x}}/{y}.py"], ["{a,b}.py", "{a}.py", "{{x}}/{y}.py"], ["a.py"]),
+    ):
+        matches = globs_of(globs)
+        assert matches is not None
+        assert [path for path in matching + others if matches(path)] == matching
+
+
+@pytest.mark.parametrize(
+    ("glob", "said"),
+    [
+        ("[z-a]", "runs backwards"),
+        (" ", "is empty"),
+        ("#include", "a comment"),
+        ("../lib/**", "relative to the folder"),
+        ("src/*.{ts,js}", "write *.ts and *.js"),
+        ("!{a,b}/**", "write *.ts and *.js"),
+        ("/home/x/project", "the path of the folder"),
+        ("/home/x/project/src/**", "the path of the folder"),
+        ("!/home/x/project/src/**", "the path of the folder"),
+    ],
+)
+def test_a_glob_that_cannot_have_been_meant_so_is_refused_in_one_line(glob: str, said: str) -> None:
     with pytest.raises(CatalogError) as refused:
-        globs_of([glob])
+        globs_of(["a", glob], "/home/x/project")
+    assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_glob_from_the_top_need_not_be_a_path_of_the_system() -> None:
+    for glob, root in (("/home/x/projects/**", "/home/x/project"), ("/home/**", "/"), ("/home/x/project/a", None)):
+        matches = globs_of([glob], root)
+        assert matches is not None
+        assert matches(glob.removeprefix("/").replace("**", "a"))
 
 
 def test_what_an_ignore_file_has_that_is_no_pattern_is_passed_over(tree: Tree) -> None:

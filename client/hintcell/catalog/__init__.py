@@ -6,7 +6,7 @@ reads, writes nothing and logs nothing.
 
 from hintcell.catalog.build import Progress, build_from_directory, build_from_packages
 from hintcell.catalog.cache import Cache
-from hintcell.catalog.model import Catalog, CatalogError, Location, Narrower, Reason, TooMuchError
+from hintcell.catalog.model import Catalog, CatalogError, Location, Narrower, Reason, Tell, TooMuchError
 from hintcell.catalog.walk import MayRead
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Narrower",
     "Progress",
     "Reason",
+    "Tell",
     "TooMuchError",
     "build_from_directory",
     "build_from_packages",

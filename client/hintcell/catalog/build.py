@@ -21,6 +21,7 @@ from hintcell.catalog.model import (
     Narrower,
     Outcome,
     Reason,
+    Tell,
     TooMuchError,
     in_words,
     snapshot_id,
@@ -58,6 +59,7 @@ def build_from_directory(
     may_read: MayRead | None = None,
     cache: Cache | None = None,
     progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> Catalog:
     """A catalog of the functions and texts below a folder; ids start with the path relative to it.
 
@@ -84,6 +86,8 @@ def build_from_directory(
             files hold whether or not they may be read.
         cache: what earlier builds parsed, so that files which have not changed since are not parsed again.
         progress: see `Progress`.
+        tell: called for each that `left_out` counts, with its path and the reason; a folder's ends in `/`, and that of
+            a document in its line.
 
     Raises:
         CatalogError: the folder cannot be listed, a glob is not valid, there is nothing to take, or it is too much
@@ -93,7 +97,7 @@ def build_from_directory(
     given = [globs] if isinstance(globs, str) else globs
     spec = globs_of(given, place)
     try:
-        found = walk(place, include_tests=include_tests, globs=spec, may_read=may_read)
+        found = walk(place, include_tests=include_tests, globs=spec, may_read=may_read, tell=tell)
     except FileNotFoundError as error:
         raise CatalogError(f"there is no folder {place!r}: check the path") from error
     except NotADirectoryError as error:
@@ -106,7 +110,7 @@ def build_from_directory(
     def read(file: SourceFile) -> Outcome:
         return _read_any(file, build)
 
-    gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit, split=identifier_hints)
+    gathered = _Gathered(limits, _SNAPSHOT_ID_BYTES, fit=fit, split=identifier_hints, tell=tell)
     try:
         gathered.gather([found], read, progress)
     finally:
@@ -176,9 +180,12 @@ def build_from_packages(
 class _Gathered:
     """A catalog in the making: what was found, where, and what was left out."""
 
-    def __init__(self, limits: Limits, snapshot_id_bytes: int, *, fit: bool, split: bool) -> None:
+    def __init__(
+        self, limits: Limits, snapshot_id_bytes: int, *, fit: bool, split: bool, tell: Tell | None = None
+    ) -> None:
         self.gathering = Gathering(limits, snapshot_id_bytes, fit=fit, split=split)
         self._left_out: Counter[Reason] = Counter()
+        self._tell = tell
         self._locations: dict[str, Location] = {}
 
     def gather(self, groups: Sequence[Found], read: Callable[[SourceFile], Outcome], progress: Progress | None) -> None:
@@ -198,8 +205,10 @@ class _Gathered:
 
     def catalog(self, documents: Sequence[Document], origin: str, nothing: str, advice: str) -> Catalog:
         """The catalog of these documents; `nothing` and `advice` are to be said if there are none."""
-        if over := len(self._locations) - len(documents):
-            self._left_out[Reason.OVER_LIMITS] = over
+        chosen = {document.id for document in documents}
+        for name, at in self._locations.items():
+            if name not in chosen:
+                self._leave_out(f"{at.path}:{at.line}", Reason.OVER_LIMITS)
         if not documents:
             reasons = in_words(self._left_out)
             raise CatalogError(f"{nothing}{reasons and f' ({reasons})'}: {advice}")
@@ -225,17 +234,22 @@ class _Gathered:
         path = printable(file.name)
         for turn, part in enumerate(parts):
             if isinstance(part, Reason):
-                self._left_out[part] += 1
+                self._leave_out(path, part)
                 continue
             name = identifier(file.name, part.line, part.name)
             if name is None:
-                self._left_out[Reason.LONG_IDS] += 1
+                self._leave_out(f"{path}:{part.line}", Reason.LONG_IDS)
             elif name in self._locations:
-                self._left_out[Reason.TAKEN_IDS] += 1
+                self._leave_out(f"{path}:{part.line}", Reason.TAKEN_IDS)
             else:
                 document = Document(name, part.text)
                 self._locations[name] = Location(path, part.line, part.name)
                 self.gathering.add(document, turn, file.name)
+
+    def _leave_out(self, path: str, reason: Reason) -> None:
+        self._left_out[reason] += 1
+        if self._tell is not None:
+            self._tell(path, reason)
 
 
 def _outcome(file: SourceFile, read: Callable[[SourceFile], Outcome]) -> Outcome:

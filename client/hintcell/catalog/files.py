@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hintcell.catalog.model import Reason
+from hintcell.catalog.identifiers import printable
+from hintcell.catalog.model import Reason, Tell
 
 # A file with more bytes than all texts of a request may have is generated data, and parsing it takes hundreds of
 # megabytes.
@@ -58,10 +59,17 @@ class SourceFile:
 
 @dataclass(slots=True)
 class Found:
-    """Files in the order of their names, and the counts of what was left out."""
+    """Files in the order of their names, and the counts of what was left out; `tell` hears of each."""
 
     files: list[SourceFile] = field(default_factory=list[SourceFile])
     left_out: Counter[Reason] = field(default_factory=Counter[Reason])
+    tell: Tell | None = None
+
+    def leave_out(self, name: str, reason: Reason) -> None:
+        """Count something that is called so, and tell of it."""
+        self.left_out[reason] += 1
+        if self.tell is not None:
+            self.tell(printable(name), reason)
 
 
 class TooLargeError(Exception):

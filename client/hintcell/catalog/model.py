@@ -98,6 +98,10 @@ class Reason(StrEnum):
     OVER_LIMITS = "documents over the limits"
 
 
+Tell = Callable[[str, Reason], None]
+"""Told of what is left out, and why: a file, a folder (ends in `/`) or a document (ends in its line), printable."""
+
+
 class Part(NamedTuple):
     """What becomes one document of a file: its `line` (from 1), its name within the file, and its text."""
 

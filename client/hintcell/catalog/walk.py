@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from hintcell.catalog.files import ENVIRONMENT_MARK, Entry, Found, SourceFile, entries_of
 from hintcell.catalog.ignoring import IGNORE_FILE, Ignoring, work_tree_of
 from hintcell.catalog.kinds import is_generated_name, kind_of
-from hintcell.catalog.model import CatalogError, Reason
+from hintcell.catalog.model import CatalogError, Reason, Tell
 from hintcell.gitignore import GitPattern, GitPatternError, git_pattern
 
 MayRead = Callable[[str], bool]
@@ -75,19 +75,21 @@ def _glob(pattern: str, root: str | None) -> GitPattern:
         raise CatalogError(f"a glob {error}; use globs such as 'src/**' or '*.go'") from error
 
 
-def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRead | None) -> Found:
-    """The files to read below `root`, by their names, and what was left out.
+def walk(
+    root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRead | None, tell: Tell | None = None
+) -> Found:
+    """The files to read below `root`, by their names, and what was left out, of which `tell` hears.
 
     Raises:
         OSError: `root` cannot be listed. A folder below it that cannot is counted instead.
     """
-    found = Found()
+    found = Found(tell=tell)
     work_tree = work_tree_of(root)
     folders = [_Folder("", in_tests=False, ignoring=work_tree.ignoring)]
 
-    def count_folder(reason: Reason) -> None:
+    def leave_out_folder(name: str, reason: Reason) -> None:
         if may_read is None:
-            found.left_out[reason] += 1
+            found.leave_out(name, reason)
 
     while folders:
         folder = folders.pop()
@@ -96,11 +98,11 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
         except OSError:
             if not folder.name:
                 raise
-            count_folder(Reason.UNREADABLE_FOLDERS)
+            leave_out_folder(folder.name, Reason.UNREADABLE_FOLDERS)
             continue
         names = {entry.name for entry in entries}
         if folder.name and ENVIRONMENT_MARK in names:
-            count_folder(Reason.VENDORED_FOLDERS)
+            leave_out_folder(folder.name, Reason.VENDORED_FOLDERS)
             continue
         ignoring = folder.ignoring
         if IGNORE_FILE in names:
@@ -111,11 +113,11 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
                 if entry.name.startswith(".") or entry.name in _CACHES:
                     continue
                 if entry.is_link:
-                    count_folder(Reason.LINKS)
+                    leave_out_folder(f"{name}/", Reason.LINKS)
                 elif ignoring.ignores(f"{work_tree.prefix}{name}/"):
-                    count_folder(Reason.IGNORED)
+                    leave_out_folder(f"{name}/", Reason.IGNORED)
                 elif entry.name in _VENDORED:
-                    count_folder(Reason.VENDORED_FOLDERS)
+                    leave_out_folder(f"{name}/", Reason.VENDORED_FOLDERS)
                 else:
                     in_tests = folder.in_tests or entry.name in _TEST_FOLDERS
                     folders.append(_Folder(f"{name}/", in_tests, ignoring))
@@ -128,7 +130,7 @@ def walk(root: str, *, include_tests: bool, globs: Globs | None, may_read: MayRe
                 is_ignored=ignoring.ignores(work_tree.prefix + name),
                 globs=globs,
             ):
-                found.left_out[reason] += 1
+                found.leave_out(name, reason)
             else:
                 found.files.append(SourceFile(root, name, name))
     found.files.sort(key=lambda file: file.name)

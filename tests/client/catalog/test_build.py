@@ -231,6 +231,49 @@ def test_a_folder_that_a_link_replaces_on_the_way_leads_nowhere(tree: Tree, tmp_
     assert (_ids(catalog), catalog.left_out) == (["a.py:1:f"], {Reason.UNREADABLE_FILES: 2})
 
 
+def test_what_is_left_out_is_told_by_name(tree: Tree) -> None:
+    root = tree(
+        {
+            **dict.fromkeys(
+                ["a.py", "b.py", "vendor/c.py", "env/pyvenv.cfg", "out/d.py", "e\n.xyz", "test_f.py"], _GOOD
+            ),
+            ".gitignore": "out\n",
+            "g.min.js": "x",
+            "h\n.md": "",
+            "i.py": "def f(): pass\nif x:\n    def f(): pass\n",
+            "j.js": "function f() {} function f() {}\n",
+            f"{'n' * 140}.py": _GOOD,
+        }
+    )
+    (root / "folder").symlink_to(root)
+    (root / "file.py").symlink_to(root / "a.py")
+    told: list[tuple[str, Reason]] = []
+    limits = Limits(max_documents=1)
+    catalog = build_from_directory(root, limits=limits, fit=True, include_tests=False, tell=lambda *of: told.append(of))
+    assert sorted(told, key=lambda of: (of[0], of[1].name)) == [
+        (".gitignore", Reason.OTHER_FILES),
+        ("b.py:1", Reason.OVER_LIMITS),
+        ("e\\n.xyz", Reason.OTHER_FILES),
+        ("env/", Reason.VENDORED_FOLDERS),
+        ("file.py", Reason.LINKS),
+        ("folder/", Reason.LINKS),
+        ("g.min.js", Reason.GENERATED_FILES),
+        ("h\\n.md", Reason.EMPTY_FILES),
+        ("i.py:1", Reason.OVER_LIMITS),
+        ("i.py:3", Reason.OVER_LIMITS),
+        ("j.js:1", Reason.OVER_LIMITS),
+        ("j.js:1", Reason.TAKEN_IDS),
+        (f"{'n' * 140}.py:1", Reason.LONG_IDS),
+        ("out/", Reason.IGNORED),
+        ("test_f.py", Reason.TEST_FILES),
+        ("vendor/", Reason.VENDORED_FOLDERS),
+    ]
+    assert Counter(reason for _, reason in told) == catalog.left_out
+    told.clear()
+    build_from_directory(root, may_read=lambda path: path in ("a.py", "e\n.xyz"), tell=lambda *of: told.append(of))
+    assert told == [("e\\n.xyz", Reason.OTHER_FILES)]
+
+
 def test_only_files_that_match_a_glob_are_read(tree: Tree) -> None:
     root = tree(dict.fromkeys(["src/a.py", "src/b/c.py", "docs/d.py", "e.py", "src/f.xyz"], _GOOD))
     for globs, expected in (

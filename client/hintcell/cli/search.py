@@ -12,19 +12,23 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from hintcell.catalog import Catalog, TooMuchError, build_from_directory, build_from_packages
+from hintcell.catalog import Catalog, Progress, Tell, TooMuchError, build_from_directory, build_from_packages
 from hintcell.cli.activity import Activity
 from hintcell.cli.figures import counted, shown
 from hintcell.cli.group import FailureError
 from hintcell.cli.options import check_principal, check_text, chosen_limits, limit_options, login_name
-from hintcell.cli.output import console
+from hintcell.cli.output import console, writing
 from hintcell.cli.report import JsonReport, Report, TableReport
 from hintcell.client import Client
 from hintcell.policy import LABEL, load_policy
 from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Limits, utf8_length
 
 
-def _check_query(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
+def _check_query(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> str:
+    if not words:
+        if context.params.get("left_out"):
+            return ""
+        raise click.MissingParameter(ctx=context, param=parameter)
     if len(words) != 1:
         raise click.BadParameter('quote it, as in "read config"; name a folder with --root')
     query = check_text(words[0])
@@ -45,7 +49,7 @@ def _check_root(_context: click.Context, _parameter: click.Parameter, root: str)
 
 
 @click.command()
-@click.argument("query", nargs=-1, required=True, metavar="QUERY", callback=_check_query)
+@click.argument("query", nargs=-1, metavar="QUERY", callback=_check_query)
 @click.option(
     "--root",
     type=click.Path(exists=True),
@@ -71,6 +75,9 @@ def _check_root(_context: click.Context, _parameter: click.Parameter, root: str)
 )
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
 @click.option("--fit", is_flag=True, help="If there is too much, take as much as fits, files in turn.")
+@click.option(
+    "--left-out", is_flag=True, is_eager=True, help="Search nothing, but print each file that is left out, and why."
+)
 @limit_options
 @click.option(
     "--limit", type=click.IntRange(1, MAX_PAGE_LIMIT), default=10, show_default=True, help="Results in a page."
@@ -107,6 +114,7 @@ def command(
     packages: tuple[str, ...],
     tests: bool | None,
     fit: bool,
+    left_out: bool,
     max_documents: int | None,
     max_text_bytes: int | None,
     max_request_bytes: int | None,
@@ -131,6 +139,22 @@ def command(
         raise click.UsageError("--glob and --package exclude each other: name parts of packages, as in scipy.stats")
     if packages and policy is not None:
         raise click.UsageError("--package and --policy exclude each other: a policy is about the files below --root")
+    if left_out:
+        if packages:
+            raise click.UsageError("--package and --left-out exclude each other: name a folder with --root")
+        may_read = None if policy is None else _may_read(policy, principal)
+        _catalog(
+            root,
+            globs,
+            packages,
+            limits,
+            tests=tests,
+            fit=fit,
+            identifier_hints=identifier_hints,
+            may_read=may_read,
+            tell=_tell,
+        )
+        return
     report: Report = JsonReport(limits) if as_json else TableReport(console(), limit=limit, limits=limits)
     with Activity() as activity:
         activity.says("Starting a manager" if directory is None else "Looking for the manager")
@@ -148,7 +172,7 @@ def command(
                 fit=fit,
                 identifier_hints=identifier_hints,
                 may_read=may_read,
-                activity=activity,
+                progress=activity.files_done,
             )
             activity.says(f"Ranking {counted(len(catalog.documents), 'document')}")
             with client.open(
@@ -166,6 +190,11 @@ def command(
                     if not report.add(page, catalog) or not all_pages:
                         break
                 report.end(session, catalog)
+
+
+def _tell(path: str, reason: str) -> None:
+    with writing():
+        click.echo(f"{path}\t{reason}")
 
 
 def _labels(root: str, packages: tuple[str, ...]) -> list[str]:
@@ -196,7 +225,8 @@ def _catalog(
     fit: bool,
     identifier_hints: bool,
     may_read: Callable[[str], bool] | None,
-    activity: Activity,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> Catalog:
     try:
         if packages:
@@ -206,7 +236,7 @@ def _catalog(
                 fit=fit,
                 identifier_hints=identifier_hints,
                 include_tests=bool(tests),
-                progress=activity.files_done,
+                progress=progress,
             )
         return build_from_directory(
             root,
@@ -216,7 +246,8 @@ def _catalog(
             include_tests=tests is not False,
             globs=globs,
             may_read=may_read,
-            progress=activity.files_done,
+            progress=progress,
+            tell=tell,
         )
     except TooMuchError as error:
         raise FailureError(_ways_out(error, has_globs=bool(globs), in_packages=bool(packages))) from error

@@ -260,6 +260,7 @@ def test_what_is_left_out_is_told_by_name(tree: Tree) -> None:
         ("g.min.js", Reason.GENERATED_FILES),
         ("h\\n.md", Reason.EMPTY_FILES),
         ("i.py:1", Reason.OVER_LIMITS),
+        ("i.py:2", Reason.OVER_LIMITS),  # its rest
         ("i.py:3", Reason.OVER_LIMITS),
         ("j.js:1", Reason.OVER_LIMITS),
         ("j.js:1", Reason.TAKEN_IDS),

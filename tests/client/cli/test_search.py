@@ -327,6 +327,8 @@ def test_a_folder_without_anything_to_read_is_an_error(monkeypatch: pytest.Monke
         (["x", "--root", __file__], "is a file: name its folder, and the file with --glob test_search.py"),
         (["x", "--root", ".", "--package", "json"], "exclude each other"),
         (["x", "--glob", "*.py", "--package", "json"], "exclude each other"),
+        (["--left-out", "--package", "json"], "exclude each other"),
+        ([], "Missing argument 'QUERY'"),
     ],
 )
 def test_a_wrong_call_starts_nothing(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:
@@ -428,6 +430,30 @@ def test_a_policy_that_cannot_be_read_is_told_and_nothing_is_searched(
     assert (result.exit_code, client.opened) == (1, {})
     assert result.stderr.startswith(f"hintcell: the policy '{policy}': principals.alice.allow[0]: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("query", [[], ["read"]])
+def test_what_is_left_out_is_printed_and_nothing_is_searched(
+    monkeypatch: pytest.MonkeyPatch, root: Path, policy: Path, query: list[str]
+) -> None:
+    policy.write_text('[principals.alice]\nallow = ["*a.py"]\n')
+    (root / "denied.bin").touch()
+    (root / "elsewhere").symlink_to(root)
+    arguments = [*query, "--left-out", "--root", str(root), "--no-tests"]
+    client = FakeClient(_RANKING)
+    put_in_place(monkeypatch, client)
+    result = CliRunner().invoke(commands, ["search", *arguments])
+    lines = ["denied.bin\tfiles of other kinds", "elsewhere/\tlinks not followed", "test_a.py\ttest files"]
+    assert (result.exit_code, sorted(result.stdout.splitlines()), result.stderr) == (0, lines, "")
+    result = CliRunner().invoke(commands, ["search", *arguments, "--policy", str(policy), "--principal", "alice"])
+    assert (result.exit_code, result.output) == (0, "test_a.py\ttest files\n")
+    assert client.grants == []
+
+
+def test_when_everything_is_left_out_that_is_printed_too(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    result = call(monkeypatch, FakeClient(), "--left-out", "--root", str(root), "--glob", "*.go")
+    assert sorted(result.stdout.splitlines()) == [f"{name}\tfiles outside the globs" for name in ("a.py", "test_a.py")]
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
 def test_packages_have_no_policy(monkeypatch: pytest.MonkeyPatch, policy: Path) -> None:

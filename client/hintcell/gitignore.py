@@ -42,6 +42,8 @@ _STARS: Final = re.compile(r"(?<![^/])\*{3,}(?![^/])")
 _ONE_FOLDER: Final = "(?:[^/]+/)"
 _ONE_CHARACTER: Final = "[^/]"
 
+_BRACES: Final = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
+
 
 class GitPatternError(ValueError):
     """The pattern can match nothing, or has a set that is most likely a mistake.
@@ -98,6 +100,12 @@ def git_pattern(line: str, *, below: bool) -> GitPattern:
     groups[-1] = groups[-1].removesuffix("/")
     end = ("/" if only_folders else r"(?:/|\Z)") if below else (r"/\Z" if only_folders else r"/?\Z")
     return GitPattern(re.compile(_with_stars(groups, _ONE_FOLDER) + end), negated)
+
+
+def check_braces(pattern: str) -> None:
+    """Raise GitPatternError if the pattern has braces such as a shell takes for several patterns, and Git does not."""
+    if _BRACES.search(pattern):
+        raise GitPatternError("has braces, which are plain characters here: write *.ts and *.js for *.{ts,js}, or \\{")
 
 
 def _without_spaces_at_the_end(pattern: str) -> str:

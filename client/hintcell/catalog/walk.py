@@ -15,7 +15,7 @@ from hintcell.catalog.files import ENVIRONMENT_MARK, Entry, Found, SourceFile, e
 from hintcell.catalog.ignoring import IGNORE_FILE, Ignoring, work_tree_of
 from hintcell.catalog.kinds import is_generated_name, kind_of
 from hintcell.catalog.model import CatalogError, Reason, Tell
-from hintcell.gitignore import GitPattern, GitPatternError, git_pattern
+from hintcell.gitignore import GitPattern, GitPatternError, check_braces, git_pattern
 
 MayRead = Callable[[str], bool]
 """Says of a path relative to the root (with `/`; bytes that are not UTF-8 as surrogates) whether it may be read."""
@@ -31,9 +31,6 @@ _TEST_NAME: Final = re.compile(r"test_.*|.*[._](?:test|spec)\.\w+|.*Tests?\.(?:j
 
 Globs = Callable[[str], bool]
 """Says of a path relative to the root whether it matches."""
-
-# What a shell and many tools would take for several patterns.
-_BRACES: Final = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
 
 
 class _Folder(NamedTuple):
@@ -63,13 +60,10 @@ def globs_of(patterns: Sequence[str], root: str | None = None) -> Globs | None:
 
 
 def _glob(pattern: str, root: str | None) -> GitPattern:
-    if _BRACES.search(pattern):
-        raise CatalogError(
-            "a glob has braces, which are plain characters here: write *.ts and *.js for *.{ts,js}, or \\{"
-        )
     if root is not None and f"{pattern.removeprefix('!')}/".startswith(f"{os.path.abspath(root)}/"):  # noqa: PTH100
         raise CatalogError("a glob starts with the path of the folder that is searched: write it relative to that")
     try:
+        check_braces(pattern)
         return git_pattern(pattern.removeprefix("./"), below=not pattern.endswith("/*"))
     except GitPatternError as error:
         raise CatalogError(f"a glob {error}; use globs such as 'src/**' or '*.go'") from error

@@ -1,7 +1,8 @@
 """Patterns of a policy: which are allowed, and matching paths against them.
 
-They match as in Git's ignore files. A pattern that Git would pass over in silence is refused here, because a deny rule
-without effect is worse than an error. Does not cover what a match means (`model`).
+They match as in Git's ignore files. A pattern that Git would pass over in silence, or that has another meaning
+elsewhere, is refused here, because a deny rule without effect is worse than an error. Does not cover what a match
+means (`model`).
 """
 
 import functools
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hintcell.gitignore import GitPatternError, git_pattern
+from hintcell.gitignore import GitPatternError, check_braces, git_pattern
 
 # Whoever reads a policy again and again checks only what is new in it; as many as a large policy has, twice.
 _REMEMBERED: Final = 8_192
@@ -26,6 +27,7 @@ def check_pattern(pattern: str) -> None:
     """Raise PatternError unless the pattern has a meaning, the same for Git and for us."""
     try:
         git_pattern(pattern, below=True)
+        check_braces(pattern)
     except GitPatternError as error:
         raise PatternError(f"the pattern {error}") from error
     if pattern.startswith("!"):

@@ -117,14 +117,14 @@ def _globs(portion: _Portion, given: Sequence[str]) -> tuple[str, ...]:
     if not at or at.startswith(_MARKS):
         at = f"/{at}".rstrip("/")
     if given and all(map(_is_of_names, given)):
-        globs = [f"{at}/{glob}" if is_flat else f"{at}/**/{glob}" for glob in given]
-    elif all(map(_is_of_folder, given)) and (
-        not given or any(f"{path}/".startswith(glob.removesuffix("**")) for glob in given)
+        if is_flat:
+            return (*(f"{at}/{glob}" for glob in given), f"!{at}/*/**")  # Or a folder that is called so would match.
+        return tuple(f"{at}/**/{glob}" for glob in given)
+    if not given or (
+        all(map(_is_of_folder, given)) and any(f"{path}/".startswith(glob.removesuffix("**")) for glob in given)
     ):
-        globs = [f"{at}/*" if is_flat else f"{at}/**"]
-    else:
-        return ()
-    return (*globs, *([f"!{at}/*/**"] if is_flat else []))
+        return (f"{at}/*" if is_flat else f"{at}/**",)
+    return ()
 
 
 def _is_of_names(glob: str) -> bool:

@@ -2,8 +2,9 @@
 
 Of one file the last pattern that matches decides; of several, the one nearest to what is asked about that has any
 pattern that matches. What is below an ignored folder is ignored with it, whatever the patterns say: whoever walks
-does not enter it. Two things differ from git: a file that is tracked although a pattern matches it is ignored, and
-the user's own patterns (`core.excludesFile`) are not looked at, so that every user finds the same.
+does not enter it. Three things differ from git: a file that is tracked although a pattern matches it is ignored, the
+user's own patterns (`core.excludesFile`) are not looked at, so that every user finds the same, and of the lines of one
+file only the last `MAX_LINES` hold, so that no file can make a walk last.
 """
 
 import os
@@ -15,6 +16,7 @@ from hintcell.catalog.files import SourceFile, TooLargeError, read_file
 from hintcell.gitignore import GitPattern, GitPatternError, git_pattern
 
 IGNORE_FILE: Final = ".gitignore"
+MAX_LINES: Final = 4_096
 _GIT: Final = ".git"
 
 
@@ -110,7 +112,7 @@ def _patterns(file: SourceFile) -> list[GitPattern]:
     except (OSError, TooLargeError, ValueError):
         return []
     patterns: list[GitPattern] = []
-    for line in os.fsdecode(content.removeprefix(b"\xef\xbb\xbf")).split("\n"):
+    for line in os.fsdecode(content.removeprefix(b"\xef\xbb\xbf")).split("\n")[-MAX_LINES:]:
         try:
             patterns.append(git_pattern(line.removesuffix("\r"), below=False))
         except GitPatternError:  # Git passes over it as well.

@@ -104,6 +104,11 @@ def test_an_ignore_file_that_is_a_link_a_pipe_or_no_text_is_passed_over(tree: Tr
     assert _left(root) == {"a/x.py", "b/x.py", "d/x.py"}
 
 
+def test_of_too_many_patterns_the_last_hold(tree: Tree) -> None:
+    root = tree({".gitignore": "a.py\nb.py\n" + "# one\n" * (ignoring.MAX_LINES - 2), "a.py": "", "b.py": ""})
+    assert _left(root) == {"a.py"}
+
+
 def test_names_that_are_not_utf8_can_be_ignored(tree: Tree) -> None:
     root = tree({".gitignore": b"caf\xe9/\n\xff.py\n", os.fsdecode(b"caf\xe9/a.py"): "", "b.py": ""})
     (root / os.fsdecode(b"\xff.py")).touch()

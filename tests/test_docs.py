@@ -27,7 +27,7 @@ _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\S*)\n(.*?)^```$", re.MULTIL
 _NOT_RUN = "shown, not run: "
 _PRINTS = "prints"
 # Nothing of these runs or is read by hintcell.
-_SHOWN = {"text", "mermaid"}
+_SHOWN = {"text"}
 # A manager and a template start in two seconds, ten on a machine under load.
 _EXAMPLE_S = 60
 

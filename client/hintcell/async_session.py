@@ -33,7 +33,12 @@ class Owner(Protocol):
 
 
 class AsyncSession:
-    """`Session` for asyncio: `async for page in session`, `await session.page(cursor)`."""
+    """`Session` for asyncio: `async for page in session`, `await session.page(cursor)`.
+
+    Attributes:
+        id: as of `Session`.
+        pid: as of `Session`.
+    """
 
     def __init__(
         self,

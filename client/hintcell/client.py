@@ -57,7 +57,7 @@ class Client:
             directory: the shared manager's runtime directory (`hintcell serve --directory`); None starts a manager
                 that serves this client alone and ends with it.
             options: how the private manager shall run; a shared one has its own.
-            page_deadline_s: how long a page may take, from asking for it.
+            page_deadline_s: seconds that a page may take, from asking for it.
 
         Raises:
             ManagerUnavailable: it does not start, or none serves the directory.
@@ -88,8 +88,14 @@ class Client:
         """A grant as of now: ask for it before deciding what the principal may read.
 
         Args:
-            principal: who will read, in your own naming.
-            labels: what the snapshot depends on, such as `repo:api`; a permission change can name any of them.
+            principal: who will read, in your own naming, at most 1,024 bytes.
+            labels: what the snapshot depends on, such as `repo:api`; a permission change can name any of them. At most
+                256, each of 1,024 bytes.
+
+        Raises:
+            ControlFailed: a name is too long, or the like; the message says which.
+            ManagerUnavailable: the manager is gone.
+            DeadlineExceeded: it did not answer.
         """
         self._check_usable()
         return self._control.ask(GrantRequest(principal, as_labels(labels)), Grant)
@@ -113,7 +119,7 @@ class Client:
             snapshot_id: names the snapshot, 1..128 bytes.
             query: 1..8,192 bytes.
             documents: everything that the principal may read: 1..4,096, at most 2 MiB of text, or what `limits` says.
-            limit: candidates in the first page, 1..4,096.
+            limit: candidates in a page, 1..4,096.
             identifier_hints: interleave a ranking by parts of identifiers; the first candidate stays.
             hints: a ranking from elsewhere to interleave; excludes `identifier_hints`.
             limits: raised ones, such as `Limits(max_documents=65_536, max_text_bytes=64 * 2**20,
@@ -122,7 +128,7 @@ class Client:
         Raises:
             OpenRefused: the grant is outdated, or no worker can be started.
             ManagerUnavailable: the manager is gone.
-            DeadlineExceeded: no worker was ready within OPEN_DEADLINE_S.
+            DeadlineExceeded: no worker was ready within 45 s.
             SessionEnded: the worker ended while the request was sent; RequestRejected if it refused it.
         """
         self._check_usable()
@@ -161,7 +167,8 @@ class Client:
     ) -> ChangeReport:
         """End every session that matches all that is given, and outdate every such grant.
 
-        When this returns, every matching worker process is dead, and no page of its session is delivered.
+        When this returns, every matching worker process is dead, and no page of its session is delivered. It may be
+        called by a client that opened none of them.
 
         Args:
             principal: of this principal.
@@ -172,6 +179,8 @@ class Client:
 
         Raises:
             ControlFailed: nothing was given, or a process did not die.
+            ManagerUnavailable: the manager is gone, and its workers with it.
+            DeadlineExceeded: it did not answer; the change may have been made or not: make it again.
         """
         self._check_usable()
         change = permission_change(principal, labels, snapshot_id, session_id, everyone=everyone)
@@ -183,6 +192,10 @@ class Client:
         Args:
             full_memory: add PSS and USS, which cost the kernel more.
             history: add what was seen of each session over its life.
+
+        Raises:
+            ManagerUnavailable: the manager is gone.
+            DeadlineExceeded: it did not answer.
         """
         self._check_usable()
         return self._control.ask(StatusRequest(full_memory, history), Status)

@@ -22,7 +22,11 @@ class HintcellError(Exception):
 
 
 class OpenRefused(HintcellError):
-    """The manager did not start a session; `reason` says why in one word."""
+    """The manager did not start a session.
+
+    Attributes:
+        reason: why, in one word; see `RefusalReason`.
+    """
 
     def __init__(self, reason: RefusalReason, message: str) -> None:
         super().__init__(message)

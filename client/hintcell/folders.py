@@ -10,6 +10,8 @@ from hintcell.policy import PolicySource
 from hintcell.searches import CatalogSource
 from hintcell_worker.protocol import Limits
 
+__all__ = ["folder_catalog"]
+
 
 def folder_catalog(
     root: str | os.PathLike[str],

@@ -27,7 +27,10 @@ _LOOK_MS: Final = int(LOOK_S * 1000)
 
 
 class Listening:
-    """Yields what happens from when it was made, until the manager or the client is gone, or `close` is called."""
+    """What `Client.events` gives: yields each ManagerEvent from when it was made on.
+
+    It ends when the manager or the client is gone, or `close` is called.
+    """
 
     def __init__(self, sidecar: Sidecar, check_owner: Callable[[], None]) -> None:
         """Subscribe, and wait until that counts.
@@ -86,7 +89,7 @@ class Listening:
 
 
 class AsyncListening:
-    """`Listening` for asyncio; `subscribed` makes it count."""
+    """`Listening` for asyncio: `async for`; `subscribed` makes it count, which `AsyncClient.events` has done."""
 
     def __init__(self, sidecar: Sidecar, check_owner: Callable[[], None]) -> None:
         check_descriptors()

@@ -21,6 +21,8 @@ from hintcell.search_table import ClosedTableError, End, NoPlaceError, SearchTab
 from hintcell.session import Session
 from hintcell_worker.protocol import MAX_PAGE_LIMIT, MAX_QUERY_BYTES, Document, Limits, utf8_length
 
+__all__ = ["CatalogSource", "Documents", "Hit", "Results", "SearchFailed", "Searches", "Snapshot"]
+
 # A tool call asks for a few pages, or comes back to an earlier search; more than this are forgotten ones.
 MAX_SESSIONS: Final = 16
 # Longer than a search of a large folder takes.
@@ -115,8 +117,9 @@ class SearchFailed(HintcellError):
     """A search or a page that cannot be given; the message is for whoever called the tool.
 
     Attributes:
-        reason: `bad_argument`, `no_catalog`, `unknown_session`, `busy`, `refused`, `unavailable`, `evicted`, or why the
-            session ended: `permission_changed`, `idle_timeout` and so on, as in SessionEnded.
+        reason: `bad_argument`; `no_catalog`, the source of catalogs gave none; `unknown_session`; `busy`, as many
+            searches as may be open are in use; `refused`, by the manager; `unavailable`, it is gone, or the searches
+            were closed; `evicted`, it made room for newer ones; or why the session ended, as in SessionEnded.
     """
 
     def __init__(self, reason: str, message: str) -> None:

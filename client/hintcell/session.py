@@ -49,7 +49,12 @@ class Session:
     """One query's ranking, read page by page from its own process.
 
     Iterating yields every page from the first. `page` reads any page by its cursor. After the session's end each
-    of them raises SessionEnded, and nothing that was read but not yet delivered is delivered.
+    of them raises SessionEnded, and nothing that was read but not yet delivered is delivered. May be used from several
+    threads; leaving its context (`with`) closes it.
+
+    Attributes:
+        id: names it, for `Client.end_of`, `Client.permission_changed` and `hintcell revoke --session`.
+        pid: its worker's process.
     """
 
     def __init__(

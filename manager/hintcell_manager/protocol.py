@@ -36,6 +36,7 @@ EndReason = Literal[
     "crashed",  # the worker ended in a way that nobody asked for
     "manager_stopped",
 ]
+"""Why a session ended, in one word; `operating.md` says of each what to do."""
 
 RefusalReason = Literal[
     "permission_changed",  # the grant is older than a matching change
@@ -46,6 +47,7 @@ RefusalReason = Literal[
     "bad_request",
     "manager_stopped",
 ]
+"""Why an open was refused, in one word; `operating.md` says of each what to do."""
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
@@ -128,7 +130,13 @@ class PermissionChange(_Message, frozen=True, tag="permission_change"):
 
 
 class EndedSession(_Message, frozen=True, tag="ended_session"):
-    """One session that a permission change ended: `died_after_s` seconds after it arrived, its exit was observed."""
+    """One session that a permission change ended.
+
+    Attributes:
+        session_id: which one.
+        pid: its worker's process; None if none had been started.
+        died_after_s: seconds from the arrival of the permission change to the observed exit.
+    """
 
     session_id: str
     pid: int | None
@@ -136,7 +144,14 @@ class EndedSession(_Message, frozen=True, tag="ended_session"):
 
 
 class ChangeReport(_Message, frozen=True, tag="change_report"):
-    """Every process that the change had to end is dead."""
+    """What a permission change did. Every process that it had to end is dead.
+
+    Attributes:
+        epoch: how many permission changes the manager has seen, this one included; older grants that it matched are
+            outdated.
+        ended: the sessions that it ended.
+        took_s: seconds from its arrival to the last observed exit.
+    """
 
     epoch: int
     ended: tuple[EndedSession, ...]
@@ -169,7 +184,13 @@ class Memory(_Message, frozen=True, tag="memory"):
 
 
 class Sample(_Message, frozen=True, tag="sample", array_like=True):
-    """One point of a session's history; `uss_bytes` is None where only RSS was read."""
+    """One point of a session's history.
+
+    Attributes:
+        age_s: seconds since the session's admission.
+        rss_bytes: the worker's RSS then.
+        uss_bytes: its USS; None where only RSS was read.
+    """
 
     age_s: float
     rss_bytes: int
@@ -181,7 +202,7 @@ class SessionStatus(_Message, frozen=True, tag="session_status"):
 
     Attributes:
         session_id: its id.
-        state: where it stands, a value of `sessions.State`.
+        state: where it stands: `admitted`, `starting`, `running` or `ending`.
         principal: of its grant.
         labels: of its grant.
         snapshot_id: what it ranks.

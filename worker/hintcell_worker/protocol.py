@@ -73,14 +73,25 @@ class Limits(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One text that the caller may read: `id` is 1..128 UTF-8 bytes, not blank, unique in its catalog."""
+    """One text that the caller may read.
+
+    Attributes:
+        id: names it in the ranking: 1..128 bytes of UTF-8, not blank, unique among the documents.
+        text: any text, also an empty one; its UTF-8 bytes count for `Limits.max_text_bytes`.
+    """
 
     id: str
     text: str
 
 
 class Hints(Struct, frozen=True, forbid_unknown_fields=True):
-    """A ranking from elsewhere, best first, for the same snapshot and query; it may leave candidates out."""
+    """A ranking from elsewhere, to be interleaved.
+
+    Attributes:
+        snapshot_id: that of the request, or the request is rejected.
+        query: that of the request, or the request is rejected.
+        candidate_ids: ids of documents, best first, each once; it may leave some out. None is an empty ranking.
+    """
 
     snapshot_id: str
     query: str

@@ -19,6 +19,8 @@ from hintcell.integrations import calls, wording
 from hintcell.integrations.parameters import ALL_FILES, Cursor, Globs, Limit, Query, SessionHandle
 from hintcell.searches import Results, Searches, SearchFailed
 
+__all__ = ["HintcellRetriever", "Principal", "search_tools"]
+
 USER_ID: Final = "user_id"
 
 Principal = str | Callable[[RunnableConfig], str | None] | None

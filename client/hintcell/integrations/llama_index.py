@@ -10,6 +10,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from hintcell.integrations import calls
 from hintcell.searches import Searches
 
+__all__ = ["HintcellRetriever"]
+
 # A model that answers from a node is told where it stands, and not how it was found.
 _NOT_FOR_MODELS = ["id", "rank", "score", "snapshot_id"]
 

@@ -11,6 +11,8 @@ from hintcell.integrations import calls, wording
 from hintcell.integrations.parameters import Cursor, Globs, Limit, Query, SessionHandle
 from hintcell.searches import Searches, SearchFailed
 
+__all__ = ["PrincipalOf", "search_tools"]
+
 PrincipalOf = Callable[[Any], str | None]
 """Given the run's context, who asks."""
 

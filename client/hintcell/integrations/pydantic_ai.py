@@ -11,6 +11,8 @@ from hintcell.integrations import calls, wording
 from hintcell.integrations.parameters import ALL_FILES, Cursor, Globs, Limit, Query, SessionHandle
 from hintcell.searches import Results, Searches, SearchFailed
 
+__all__ = ["HintcellToolset"]
+
 
 class HintcellToolset(FunctionToolset[AgentDepsT]):
     """The tools `search_code`, `more_results` and `close_search`.

@@ -17,7 +17,12 @@ class PolicyError(HintcellError):
 
 
 class Rules(Struct, frozen=True):
-    """Patterns of what may be read, and of what may not, which wins."""
+    """What one principal, or the members of one group, may read and may not; deny wins.
+
+    Attributes:
+        allow: patterns of what may be read.
+        deny: patterns of what may not, whatever else allows it.
+    """
 
     allow: frozenset[str] = frozenset()
     deny: frozenset[str] = frozenset()

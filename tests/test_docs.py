@@ -18,6 +18,8 @@ import click
 import msgspec
 import pytest
 
+from bench.report import number
+from bench.results import Run
 from hintcell.cli.group import commands
 from tests.client.searches import serving, short_directory
 
@@ -26,8 +28,12 @@ _PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = "shown, not run: "
 _PRINTS = "prints"
+_KEPT_RUN = re.compile(r"`(bench/runs/[\w.-]+\.json)`")
+_FIGURES = "| figure | measured | goal | reached |\n| --- | --- | --- | --- |\n"
 # Nothing of these runs or is read by hintcell.
 _SHOWN = {"text"}
+# Of the site at its full width, without scrolling. What was printed has the width that it has.
+_EXAMPLE_WIDTH = 88
 # A manager and a template start in two seconds, ten on a machine under load.
 _EXAMPLE_S = 60
 
@@ -108,6 +114,28 @@ def test_every_block_says_what_it_is(page: Path) -> None:
     outside = _BLOCK.sub("", page.read_text())
     assert "```" not in outside
     assert not re.search(r"^ {4}(hintcell|make|pip|python) ", outside, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in _PAGES if page.name != "README.md"], ids=lambda page: page.name)
+def test_no_example_has_to_be_scrolled(page: Path) -> None:
+    blocks = [block.text for block in _blocks(page) if block.language not in _SHOWN and block.comment != _PRINTS]
+    assert [line for text in blocks for line in text.splitlines() if len(line) > _EXAMPLE_WIDTH] == []
+
+
+def test_every_figure_of_a_run_is_one_that_was_kept() -> None:
+    page = (_ROOT / "docs" / "benchmarks.md").read_text()
+    [kept] = set(_KEPT_RUN.findall(page))
+    run = msgspec.json.decode((_ROOT / kept).read_bytes(), type=Run)
+    measured = {figure.name: figure for part in run.parts for figure in part.figures}
+    tables = page.split(_FIGURES)[1:]
+    rows = [line for table in tables for line in table.partition("\n\n")[0].splitlines()]
+    assert len(rows) >= 20
+    for row in rows:
+        name, *told = (cell.strip() for cell in row.strip("|").split("|"))
+        figure = measured[name]
+        goal = f"{figure.goal.sense} {number(figure.goal.bound, figure.unit)}" if figure.goal else ""
+        reached = {None: "", True: "yes", False: "no"}[figure.holds]
+        assert told == [number(figure.value, figure.unit), goal, reached], name
 
 
 @pytest.mark.parametrize("block", _of("python"))

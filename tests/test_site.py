@@ -137,3 +137,20 @@ def test_the_reference_has_no_name_that_is_not_public(site: Path) -> None:
         "subscribed",
     }
     assert {name for name in named if name.rpartition(".")[2] in asked_among_modules} == set()
+
+
+def test_the_first_page_links_every_page_by_its_title() -> None:
+    docs = _ROOT / "docs"
+    first = (docs / "index.md").read_text()
+    titles = {path.name: path.read_text().partition("\n")[0] for path in docs.glob("*.md") if path.name != "index.md"}
+    assert [name for name, title in titles.items() if f"[{title.removeprefix('# ')}]({name})" not in first] == []
+
+
+def test_the_navigation_calls_each_page_by_its_title(site: Path) -> None:
+    navigation = re.findall(
+        r'<a href="\./([\w-]+)\.html" class="md-nav__link">\s*(?:<[^>]*>\s*)*([^<]+?)\s*<',
+        (site / "index.html").read_text(),
+    )
+    named = {(f"{name}.md", f"# {title}") for name, title in navigation}
+    titled = {(path.name, path.read_text().partition("\n")[0]) for path in (_ROOT / "docs").glob("*.md")}
+    assert titled - named == {("index.md", "# hintcell")}, "it has no link to itself"

@@ -60,7 +60,7 @@ class AsyncClient:
         Args:
             directory: the shared manager's runtime directory; None starts a manager for this client alone.
             options: how the private manager shall run; a shared one has its own.
-            page_deadline_s: seconds that a page may take, from asking for it.
+            page_deadline_s: seconds that a page may take, from asking for it; 60 by default.
         """
         self._owner = os.getpid()
         self._directory = None if directory is None else Path(directory)

@@ -57,7 +57,7 @@ class Client:
             directory: the shared manager's runtime directory (`hintcell serve --directory`); None starts a manager
                 that serves this client alone and ends with it.
             options: how the private manager shall run; a shared one has its own.
-            page_deadline_s: seconds that a page may take, from asking for it.
+            page_deadline_s: seconds that a page may take, from asking for it; 60 by default.
 
         Raises:
             ManagerUnavailable: it does not start, or none serves the directory.

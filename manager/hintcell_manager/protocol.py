@@ -36,7 +36,7 @@ EndReason = Literal[
     "crashed",  # the worker ended in a way that nobody asked for
     "manager_stopped",
 ]
-"""Why a session ended, in one word; `operating.md` says of each what to do."""
+"""Why a session ended, in one word."""
 
 RefusalReason = Literal[
     "permission_changed",  # the grant is older than a matching change
@@ -47,7 +47,7 @@ RefusalReason = Literal[
     "bad_request",
     "manager_stopped",
 ]
-"""Why an open was refused, in one word; `operating.md` says of each what to do."""
+"""Why an open was refused, in one word."""
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
@@ -60,18 +60,19 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
     Attributes:
         idle_timeout_s: end a session whose worker had nothing to do for so long, to within two sample intervals.
         lifetime_s: end a session so long after its worker started.
-        ranking_deadline_s: end a session whose worker takes longer to rank.
+        ranking_deadline_s: end a session whose worker takes longer to rank; 60 by default.
         max_sessions: opens wait while there are so many.
         max_sessions_per_principal: likewise, of one principal.
         memory_limit_bytes: end a session whose USS exceeds it.
         memory_budget_bytes: likewise, while the USS of all sessions, and 32 MiB for the one to come (or as many times
             more as its limits are raised), exceed it.
-        open_wait_s: how long an open waits for room before it is refused.
-        sample_interval_s: how often each session's RSS is read; PSS and USS are read when RSS has moved.
-        template_max_forks: replace the template after so many workers, so that no hash seed lives forever.
-        template_max_age_s: replace it at this age, if it has forked since.
-        launcher: `template` forks workers from a warm process; `exec` starts each as a fresh interpreter, which
-            takes a second and shares no memory layout.
+        open_wait_s: how long an open waits for room before it is refused; 5 by default.
+        sample_interval_s: how often each session's RSS is read, 1 by default; PSS and USS when RSS has moved.
+        template_max_forks: replace the template after so many workers, so that no hash seed lives forever; 5,000 by
+            default.
+        template_max_age_s: replace it at this age, if it has forked since; 3,600 by default.
+        launcher: `template`, the default, forks workers from a warm process; `exec` starts each as a fresh interpreter,
+            which takes a second and shares no memory layout.
     """
 
     idle_timeout_s: float | None = None
@@ -270,7 +271,7 @@ class ManagerEvent(_Message, frozen=True, tag="event"):
 
     Attributes:
         kind: `opened`, `ended`, `refused`, `permission_changed`, or `template`.
-        at: seconds since the epoch, by the manager's clock.
+        at: seconds since 1970 (`time.time`), by the manager's clock.
         session_id: whose, if it is one session's.
         principal: likewise.
         reason: of an end or a refusal; what happened to a template.

@@ -52,9 +52,9 @@ class Limits(Struct, frozen=True):
     """What a request may hold; the defaults are the protocol's.
 
     Attributes:
-        max_documents: documents in the catalog.
-        max_text_bytes: UTF-8 bytes of text in all documents together.
-        max_request_bytes: bytes of the encoded request, its newline included.
+        max_documents: documents; 4,096 by default, at most 1,048,576.
+        max_text_bytes: UTF-8 bytes of text in all documents together; 2 MiB by default, at most 1 GiB.
+        max_request_bytes: bytes of the encoded request, its newline included; 16 MiB by default, at most 1 GiB.
     """
 
     max_documents: int = 4_096

@@ -76,7 +76,7 @@ class TooMuchError(CatalogError):
 
 
 class Reason(StrEnum):
-    """Why something is not in a catalog. The value names what is counted."""
+    """Why something is not in a catalog. The value names what is counted, such as `ignored files and folders`."""
 
     UNREADABLE_FOLDERS = "unreadable folders"
     UNREADABLE_FILES = "unreadable files"

@@ -57,7 +57,14 @@ class Snapshot(Protocol):
 
 
 class Documents(Struct, frozen=True):
-    """A snapshot of documents from anywhere; see `Snapshot`."""
+    """A snapshot of documents from anywhere; see `Snapshot`.
+
+    Attributes:
+        snapshot_id: names what was read, 1..128 bytes.
+        documents: all of it, with unique ids.
+        locations: where documents stand, by id; may be left out.
+        left_out: how much of what was asked for is not there, by reason; may be left out.
+    """
 
     snapshot_id: str
     documents: Sequence[Document]
@@ -190,8 +197,9 @@ class Searches:
             labels: of every grant; a permission change can name them.
             identifier_hints: also rank by parts of identifiers; the first hit stays.
             limits: raised ones, as in `Client.open`.
-            max_sessions: searches that one principal may have open; another one closes the longest unused.
-            open_wait_s: seconds that another one waits while all of them are in use by other threads.
+            max_sessions: searches that one principal may have open, 16 by default; another one closes the longest
+                unused.
+            open_wait_s: seconds that another one waits while all of them are in use by other threads, 60 by default.
         """
         if max_sessions < 1:
             raise ValueError(f"max_sessions is {max_sessions}: allow at least 1")

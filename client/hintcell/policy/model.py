@@ -29,7 +29,12 @@ class Rules(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Rules that several principals share."""
+    """Rules that several principals share.
+
+    Attributes:
+        members: principals; a group is no member of another one.
+        rules: of each of them, beside their own.
+    """
 
     members: frozenset[str]
     rules: Rules
@@ -42,8 +47,8 @@ class Policy:
     """Who may read what: nobody anything, but for what a rule allows and none denies.
 
     Args:
-        principals: the rules of each principal's own.
-        groups: rules that are those of each member as well.
+        principals: the rules of each principal's own, by its name.
+        groups: rules that are those of each member as well, by the group's name.
 
     Raises:
         PolicyError: a pattern has no meaning.

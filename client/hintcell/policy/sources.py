@@ -56,7 +56,8 @@ def load_policy(path: str | os.PathLike[str], *, rest_s: float = REST_S) -> Poli
 
     Args:
         path: the file.
-        rest_s: for how long nobody may have written to it; as long as somebody does, this waits.
+        rest_s: for how many seconds nobody may have written to it, 0.2 by default; as long as somebody does, this
+            waits, and for 2 s at most.
 
     Raises:
         PolicyError: there is no such file, it cannot be read, or it is no policy.
@@ -76,7 +77,8 @@ class FilePolicySource:
 
     Args:
         path: the file.
-        rest_s: as for `load_policy`; WATCHING_REST_S for `watch`.
+        rest_s: as for `load_policy`. For `watch` give 0.1, half of what searches wait for: so it sees every text that
+            a search can have read.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, rest_s: float = REST_S) -> None:

@@ -55,6 +55,12 @@ def watch(source: PolicySource, client: Revoking, stop: threading.Event, *, tell
 
     At the start everyone under the policy is ended, since edits that were made while nobody watched are not known.
 
+    Args:
+        source: the policy.
+        client: a `Client` of the manager whose sessions are meant, or a `RemoteManager` with the role `revoke`.
+        stop: ends the watching; it is looked at several times a second.
+        tell: called with each thing that was done, once it is done.
+
     Raises:
         ManagerUnavailable: the manager is gone, and its sessions with it.
         ControlFailed, DeadlineExceeded: a session may not have ended. All others that were meant have been ended.

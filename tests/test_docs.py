@@ -122,6 +122,20 @@ def test_no_example_has_to_be_scrolled(page: Path) -> None:
     assert [line for text in blocks for line in text.splitlines() if len(line) > _EXAMPLE_WIDTH] == []
 
 
+def _promises(page: Path) -> list[str]:
+    """The numbered promises of a page, each on one line and without its links."""
+    section = page.read_text().partition("## What holds, always\n")[2].lstrip().partition("\n\n")[0]
+    items = [" ".join(item.split()) for item in re.split(r"^\d+\. ", section, flags=re.MULTILINE)[1:]]
+    return [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", item) for item in items]
+
+
+def test_the_site_promises_what_the_readme_promises() -> None:
+    readme, site = _promises(_ROOT / "README.md"), _promises(_ROOT / "docs" / "index.md")
+    assert len(readme) == len(site) == 9
+    # The README goes on with the reasons, which the site has a table of.
+    assert [promise for promise, same in zip(readme, site, strict=True) if not promise.startswith(same[:-1])] == []
+
+
 def test_every_figure_of_a_run_is_one_that_was_kept() -> None:
     page = (_ROOT / "docs" / "benchmarks.md").read_text()
     [kept] = set(_KEPT_RUN.findall(page))

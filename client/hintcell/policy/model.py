@@ -13,7 +13,7 @@ from hintcell.policy.patterns import PatternError, check_pattern, matcher
 
 
 class PolicyError(HintcellError):
-    """There is no policy to go by; the message says where and what to do, and names no pattern."""
+    """There is no policy to go by; the message says where and what to do, and repeats no name or pattern."""
 
 
 class Rules(Struct, frozen=True):

@@ -428,7 +428,7 @@ def test_a_policy_that_cannot_be_read_is_told_and_nothing_is_searched(
     client = FakeClient(_RANKING)
     result = call(monkeypatch, client, "--root", str(root), "--policy", str(policy), "--principal", "alice")
     assert (result.exit_code, client.opened) == (1, {})
-    assert result.stderr.startswith(f"hintcell: the policy '{policy}': principals.alice.allow[0]: ")
+    assert result.stderr.startswith(f"hintcell: the policy '{policy}': principal 1: item 1 of allow: ")
     assert result.stderr.count("\n") == 1
 
 

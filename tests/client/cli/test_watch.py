@@ -95,7 +95,7 @@ def test_each_change_is_a_line_with_principals_and_counts_until_the_manager_ends
     lines = result.stdout.splitlines()
     assert lines[0] == "watching; 0 sessions ended in 1.0 ms"
     assert lines[1] == r"rules changed for bob, x\n; 0 sessions ended in 2.0 ms"
-    assert lines[2].startswith(f"nobody may read anything: the policy '{policy}': not valid TOML: ")
+    assert lines[2].startswith(f"nobody may read anything: the policy '{policy}': not valid TOML (at ")
     assert "a-path" not in result.output
     assert manager.asked == [(None, [LABEL]), ("bob", [LABEL]), ("x\n", [LABEL]), (None, [LABEL])]
     assert result.exit_code == 1

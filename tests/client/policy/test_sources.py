@@ -241,7 +241,7 @@ def test_a_search_waits_longer_than_the_watching(path: Path, monkeypatch: pytest
         (lambda path: path.symlink_to(path.name), "symbolic links"),
         (lambda path: None, "No such file"),
         (lambda path: path.write_text("#" * (sources.MAX_FILE_BYTES + 1)), "over 1,048,576 bytes"),
-        (lambda path: path.write_text("[x]"), "unknown field `x`"),
+        (lambda path: path.write_text("[x]"), "key 1 is not known"),
     ],
 )
 def test_what_is_no_policy_is_told_with_its_name(path: Path, make: Callable[[Path], object], said: str) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from hintcell.catalog import Cache, Catalog, CatalogError, MayRead, TooMuchError, build_from_directory
+from hintcell.catalog import Cache, Catalog, CatalogError, MayRead, Progress, TooMuchError, build_from_directory
 from hintcell.catalog.walk import globs_of
 from hintcell.policy import PolicySource
 from hintcell.searches import CatalogSource
@@ -20,6 +20,7 @@ def folder_catalog(
     globs: Sequence[str] = (),
     include_tests: bool = True,
     limits: Limits | None = None,
+    progress: Progress | None = None,
 ) -> CatalogSource:
     """What is below a folder at the time of each search, as far as the policy allows it then.
 
@@ -32,6 +33,7 @@ def folder_catalog(
         globs: of which a file must match one, and one of those that a search asks for; none takes all files.
         include_tests: whether files of tests are searched.
         limits: raised ones.
+        progress: of each search, called in its thread; what it raises ends the search.
 
     Raises:
         CatalogError: a glob is no pattern.
@@ -51,6 +53,7 @@ def folder_catalog(
                 globs=asked or globs,
                 may_read=may_read,
                 cache=cache,
+                progress=progress,
             )
         except TooMuchError as error:
             raise CatalogError(_narrower(error)) from error

@@ -74,7 +74,7 @@ def _check_globs(_context: click.Context, _parameter: click.Parameter, globs: tu
     multiple=True,
     metavar="PATTERN",
     callback=_check_globs,
-    help="Search only files that match it, such as src/**/*.py. May be repeated.",
+    help="Search only files that match it, such as src/**/*.py; with ! in front, not those. May be repeated.",
 )
 @click.option(
     "--policy",
@@ -138,7 +138,7 @@ def command(
     limits = chosen_limits(max_documents, max_text_bytes, max_request_bytes)
     logging.disable(logging.CRITICAL)  # Libraries log what peers send, and messages of errors.
     try:
-        from hintcell.integrations.mcp import Backend, FollowedPolicy, SearchServer, Settings
+        from hintcell.integrations.mcp import Backend, FollowedPolicy, SearchServer, Settings, progress
     except ImportError as error:
         raise FailureError("this needs a library that is not installed: pip install 'hintcell[mcp]'") from error
     listening = None if http is None else _listening(http, allow_remote=allow_remote)
@@ -153,7 +153,8 @@ def command(
         limits=limits,
         max_sessions=max_sessions,
     )
-    backend = Backend(folder_catalog(root, policy=followed, globs=globs, limits=limits), settings)
+    catalog = folder_catalog(root, policy=followed, globs=globs, limits=limits, progress=progress)
+    backend = Backend(catalog, settings)
     _serve_to_the_end(
         SearchServer(backend, folder=shown(str(root.resolve())), token_budget=token_budget), backend, listening
     )

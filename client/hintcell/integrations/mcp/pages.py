@@ -23,7 +23,7 @@ class Hit(BaseModel):
     rank: Annotated[int, Field(description="Place in the ranking, from 1, the best.")]
     id: Annotated[str, Field(description="Names the hit within its snapshot.")]
     path: Annotated[str, Field(description="File, relative to the searched folder.")]
-    line: Annotated[int, Field(description="First line of the function or section, from 1.")]
+    line: Annotated[int, Field(description="Line of the function's name or the section's heading, from 1.")]
     name: Annotated[str, Field(description="Qualified name of the function or section.")]
     score: Annotated[float, Field(description="BM25 of the query; 0 if no word of it occurs.")]
 

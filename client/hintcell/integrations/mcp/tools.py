@@ -10,13 +10,17 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Final, TypeVar
 
+import anyio
 import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
+from hintcell.integrations.mcp.calls import calling, current_call
+from hintcell.integrations.mcp.lines import Read, hand_on
 from hintcell.integrations.mcp.pages import Pages, SearchPage, Source
 from hintcell.searches import SearchFailed
 
@@ -32,7 +36,7 @@ the next page of a search, close_search ends one. When a search has ended, searc
 
 _SEARCH_CODE: Final = """\
 Find functions, methods and sections of documents for a few words or a question, ranked by how well their words match \
-(BM25). Use words that stand in the code: names, parts of names, words of comments and messages.
+(BM25). Use words that stand in the code: names, words of comments and messages.
 
 Returns places, best first: path, line and name, never any text. Paths are relative to {folder}; read a file at its \
 line with your own tools. A score of 0 means that no word of the query occurs there. The result has a session and, if \
@@ -40,7 +44,7 @@ there is more, a next_cursor: pass both to more_results. Every search reads the 
 
 _MORE_RESULTS: Final = """\
 The next page of an earlier search: pass its session and the next_cursor of any of its pages. The ranking is that of \
-the moment of the search. When the search has ended, because permissions changed or it was not used for long, the \
+the moment of the search. When the search has ended, as when permissions changed or it was not used for long, the \
 error says so: search again with search_code."""
 
 _CLOSE_SEARCH: Final = """\
@@ -97,10 +101,20 @@ class SearchServer(MCPServer[Any]):
             return _failure(f"there is no such tool: use one of {', '.join(known)}")
         if not arguments.keys() <= known[name].keys():  # Else a misspelt one would be passed over.
             return _failure(f"an argument is not known: {name} takes {', '.join(known[name])}")
-        try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            return _failure(_told(error.__cause__ or error))
+        async with calling(context):
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                return _failure(_told(error.__cause__ or error))
+
+    async def run_stdio_async(self) -> None:
+        """As the SDK's own, but requests that it cannot read are answered as well."""
+        sending, receiving = anyio.create_memory_object_stream[Read]()
+        async with stdio_server() as (read, answers), anyio.create_task_group() as handing_on:
+            handing_on.start_soon(hand_on, read, sending, answers)
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(receiving, answers, options)
+            handing_on.cancel_scope.cancel()
 
 
 class _Tools:
@@ -116,14 +130,21 @@ class _Tools:
         globs: Annotated[
             list[Annotated[str, Field(max_length=1024)]],
             Field(
-                description="Search only files that match one of these .gitignore-style patterns, such as src/**/*.py;"
-                " none searches all.",
+                description="Search only files that match one of these .gitignore-style patterns, such as src/**/*.py."
+                " With ! in front, not those; the last that matches decides. None: all files.",
                 max_length=MAX_GLOBS,
             ),
         ] = [],  # noqa: B006 - for the schema; nobody changes it
         limit: _Limit = DEFAULT_LIMIT,
     ) -> Annotated[CallToolResult, SearchPage]:
-        return await _page(functools.partial(self._pages.search, query, globs, limit))
+        call = current_call()
+
+        def search() -> SearchPage:
+            page = self._pages.search(query, globs, limit)
+            call.or_else(functools.partial(self._source.close_search, page.session))
+            return page
+
+        return await _page(search)
 
     async def more_results(
         self,

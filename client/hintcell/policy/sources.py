@@ -165,7 +165,7 @@ def _rested(path: str, rest_s: float) -> bytes:
         if time.time() - status.st_ctime >= rest_s or version == last:
             return text
         if time.monotonic() > until:
-            raise PolicyError("it is being written all the time: write it in one step, by replacing the file")
+            raise PolicyError("it is being written all the time: leave it as it is for a second")
         last = version
         time.sleep(rest_s)
 

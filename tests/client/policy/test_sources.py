@@ -212,7 +212,7 @@ def test_half_a_file_is_never_a_policy_though_it_is_valid(path: Path, monkeypatc
 
 def test_a_file_that_is_written_all_the_time_is_no_policy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "time", _Time(lambda: path.write_text(path.read_text() + "#")))
-    with pytest.raises(PolicyError, match="written all the time: write it in one step"):
+    with pytest.raises(PolicyError, match="written all the time: leave it as it is"):
         load_policy(path)
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from hintcell.integrations.mcp import SearchServer, calls, progress
+from hintcell.integrations.mcp import SearchServer, calls, progress, tools
 from hintcell.integrations.mcp.calls import AbandonedError
 from hintcell.searches import Results
 from tests.client.cli.processes import EVENT_DEADLINE_S, Command
@@ -131,3 +131,38 @@ def test_what_was_opened_is_closed_whichever_comes_first(is_late: bool) -> None:
     if not is_late:
         call.abandon()
     assert undone == ["closed"]
+
+
+class _Crowded(_Reading):
+    """Tells when as many searches as are made at once are being made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+
+    def search(self, query: str, globs: Sequence[str], limit: int) -> Results:
+        self.begun.release()
+        return super().search(query, globs, limit)
+
+    def begin(self, count: int) -> None:
+        for _ in range(count):
+            assert self.begun.acquire(timeout=EVENT_DEADLINE_S)
+
+
+def test_of_many_searches_few_are_made_at_once_and_other_calls_do_not_wait_for_them() -> None:
+    source = _Crowded()
+    server = SearchServer(source, folder="/srv/code")
+
+    async def use() -> None:
+        with anyio.fail_after(EVENT_DEADLINE_S):
+            async with anyio.create_task_group() as group:
+                for _ in range(100):
+                    group.start_soon(server.call_tool, "search_code", {"query": "read"})
+                await anyio.to_thread.run_sync(source.begin, tools._SEARCHES_AT_ONCE)
+                closed = await server.call_tool("close_search", {"session": "s"})
+                assert not closed.is_error
+                group.cancel_scope.cancel()
+
+    anyio.run(use)
+    assert not source.begun.acquire(blocking=False)
+    source.read_second.set()

@@ -26,6 +26,9 @@ from hintcell.searches import SearchFailed
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 100
+# Threads that read the folder take turns, and more of them would keep the event loop from its turn, for seconds even
+# from hearing that a call is cancelled. Other calls wait for their turn in the event loop.
+_SEARCHES_AT_ONCE: Final = 4
 # More globs than that are no narrowing.
 MAX_GLOBS: Final = 64
 
@@ -123,6 +126,7 @@ class _Tools:
     def __init__(self, source: Source, pages: Pages) -> None:
         self._source = source
         self._pages = pages
+        self._searching = anyio.CapacityLimiter(_SEARCHES_AT_ONCE)
 
     async def search_code(
         self,
@@ -144,7 +148,7 @@ class _Tools:
             call.or_else(functools.partial(self._source.close_search, page.session))
             return page
 
-        return await _page(search)
+        return await _page(search, self._searching)
 
     async def more_results(
         self,
@@ -165,17 +169,17 @@ def _tool(function: Callable[..., Any], title: str, description: str) -> Tool:
     return tool
 
 
-async def _page(page: Callable[[], SearchPage]) -> CallToolResult:
+async def _page(page: Callable[[], SearchPage], limiter: anyio.CapacityLimiter | None = None) -> CallToolResult:
     try:
-        found = await _in_thread(page)
+        found = await _in_thread(page, limiter)
     except SearchFailed as error:
         return _failure(str(error))
     return _success(found, found.as_text())
 
 
-async def _in_thread(call: Callable[[], Answer]) -> Answer:
+async def _in_thread(call: Callable[[], Answer], limiter: anyio.CapacityLimiter | None = None) -> Answer:
     """What the call returns; one that nobody waits for any more is left to end by itself, as each of its waits does."""
-    return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def _success(structured: BaseModel, text: str) -> CallToolResult:

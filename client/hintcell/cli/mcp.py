@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from hintcell.catalog import CatalogError
 from hintcell.catalog.walk import globs_of
-from hintcell.cli import EXIT_INTERRUPTED, INTERRUPTED_DEADLINE_S, Interrupted
+from hintcell.cli import EXIT_INTERRUPTED, Interrupted
 from hintcell.cli.figures import shown
 from hintcell.cli.group import FailureError
 from hintcell.cli.options import check_principal, chosen_limits, limit_options, login_name
@@ -26,6 +26,7 @@ from hintcell.errors import HintcellError
 from hintcell.folders import folder_catalog
 from hintcell.policy import LABEL, FilePolicySource
 from hintcell.searches import MAX_SESSIONS
+from hintcell.sidecar import STOP_DEADLINE_S
 from hintcell_manager.protocol import ManagerOptions
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 # An agent that has not come back by then has forgotten.
 _IDLE_TIMEOUT_S: Final = 900
+# A private manager that does not end is killed, and that is waited for.
+_CLOSE_DEADLINE_S: Final = STOP_DEADLINE_S + 5
 
 
 class _TerminatedError(BaseException):
@@ -206,7 +209,7 @@ def _serve_to_the_end(server: "SearchServer", backend: "Backend", listening: soc
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # Nothing interrupts the tidying up, which has a deadline.
     signal.signal(signal.SIGALRM, lambda _number, _frame: os._exit(status))
-    signal.alarm(INTERRUPTED_DEADLINE_S)
+    signal.setitimer(signal.ITIMER_REAL, _CLOSE_DEADLINE_S)
     with contextlib.suppress(HintcellError):
         backend.close()
     os._exit(status)

@@ -11,10 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
+import psutil
 import pytest
 from mcp import Client
 
-from tests.client.cli.processes import EVENT_DEADLINE_S, Command
+from tests.client.cli.processes import EVENT_DEADLINE_S, Command, role_of, wait_until
 from tests.integrations.mcp.wire import START, Wire
 
 
@@ -108,6 +109,19 @@ def test_more_searches_than_allowed_close_the_longest_unused(command: Command, f
     wire.rest(EVENT_DEADLINE_S)
 
 
+def test_many_searches_leave_no_more_open_than_allowed(command: Command, folder: Path) -> None:
+    wire = Wire(command, "--root", folder, "--max-sessions", "2")
+    server = psutil.Process(wire.process.pid)
+    for _ in range(3):
+        wire.search()
+    open_files = server.num_fds()
+    for _ in range(20):
+        wire.search()
+    assert server.num_fds() == open_files
+    wait_until(lambda: [role_of(process) for process in command.processes()].count("worker") == 2)
+    wire.rest(EVENT_DEADLINE_S)
+
+
 @pytest.fixture
 def http(command: Command, folder: Path) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
@@ -143,13 +157,16 @@ def test_over_http(http: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatc
     assert http.returncode == 128 + signal.SIGTERM
 
 
-def test_a_web_page_does_not_reach_it_by_a_name_of_its_own(http: "subprocess.Popen[str]") -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "status"), [("Host", "evil.example", 421), ("Origin", "http://evil.example", 403)]
+)
+def test_a_web_page_does_not_reach_it(http: "subprocess.Popen[str]", name: str, value: str, status: int) -> None:
     assert http.stderr is not None
     address = urlsplit(http.stderr.readline().split()[-1])
     connection = HTTPConnection(address.hostname or "", address.port, timeout=EVENT_DEADLINE_S)
     with contextlib.closing(connection):
-        connection.request("POST", "/mcp", b"{}", {"Host": "evil.example", "Content-Type": "application/json"})
-        assert connection.getresponse().status == 421
+        connection.request("POST", "/mcp", b"{}", {name: value, "Content-Type": "application/json"})
+        assert connection.getresponse().status == status
 
 
 def test_a_port_that_is_taken_is_said(http: "subprocess.Popen[str]", command: Command) -> None:

@@ -15,6 +15,20 @@ from tests.integrations.mcp.wire import START, Wire
 
 _QUIET = b""
 
+# `hintcell mcp`, which waits for its manager's end a little longer than other commands do for their own, but not long.
+_IMPATIENT = (
+    sys.executable,
+    "-P",
+    "-c",
+    """\
+import sys
+from hintcell import cli, sidecar
+cli.INTERRUPTED_DEADLINE_S = 1
+sidecar.STOP_DEADLINE_S = 1.5
+sys.exit(cli.main(['mcp', *sys.argv[1:]]))
+""",
+)
+
 
 @pytest.fixture
 def wire(command: Command, folder: Path) -> Iterator[Wire]:
@@ -78,6 +92,15 @@ def test_the_end_of_the_input_while_a_search_is_made(command: Command, wire: Wir
     wait_until(lambda: command.has("manager"))
     status, _, err = wire.rest(EVENT_DEADLINE_S)
     assert (status, err) == (0, "")
+    _all_follow(command)
+
+
+def test_a_manager_that_does_not_end_is_killed(command: Command, folder: Path) -> None:
+    wire = Wire(command, "--root", folder, start=_IMPATIENT)
+    wire.search()
+    [manager] = [process for process in command.processes() if role_of(process) == "manager"]
+    manager.suspend()
+    assert wire.rest(EVENT_DEADLINE_S) == (0, _QUIET, "")
     _all_follow(command)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tests.client.cli.processes import Command
@@ -14,9 +15,9 @@ START = (sys.executable, "-P", "-m", "hintcell.cli", "mcp")
 class Wire:
     """A server and its two pipes; the handshake of 2025-06-18 is done when it is made."""
 
-    def __init__(self, command: Command, *arguments: str | os.PathLike[str]) -> None:
+    def __init__(self, command: Command, *arguments: str | os.PathLike[str], start: Sequence[str] = START) -> None:
         self.process = subprocess.Popen(
-            [*START, *arguments],
+            [*start, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

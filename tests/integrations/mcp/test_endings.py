@@ -14,6 +14,8 @@ from tests.client.cli.processes import EVENT_DEADLINE_S, FOLLOW_DEADLINE_S, Comm
 from tests.integrations.mcp.wire import START, Wire
 
 _QUIET = b""
+# What Linux keeps of what nobody has read.
+_PIPE_BYTES = 64 * 1024
 
 # `hintcell mcp`, which waits for its manager's end a little longer than other commands do for their own, but not long.
 _IMPATIENT = (
@@ -101,6 +103,17 @@ def test_a_manager_that_does_not_end_is_killed(command: Command, folder: Path) -
     [manager] = [process for process in command.processes() if role_of(process) == "manager"]
     manager.suspend()
     assert wire.rest(EVENT_DEADLINE_S) == (0, _QUIET, "")
+    _all_follow(command)
+
+
+def test_the_end_of_the_input_ends_it_though_nobody_reads_the_answers(command: Command, wire: Wire) -> None:
+    answer = len(json.dumps(wire.list_tools()))
+    assert wire.process.stdin is not None
+    for _ in range(2 * _PIPE_BYTES // answer):
+        wire.begin("tools/list")
+    wire.process.stdin.close()
+    wire.process.stdin = None  # Or the fixture would flush it.
+    assert wire.process.wait(EVENT_DEADLINE_S) == 0
     _all_follow(command)
 
 

@@ -16,10 +16,17 @@ from hintcell.integrations.mcp.tools import SearchServer
 
 PATH: Final = "/mcp"
 _BACKLOG: Final = 64
+# The kernel may give a signal to any thread, as to one that starts a process. Python runs the handler in the main one,
+# which nothing wakes then.
+_SIGNAL_DELAY_S: Final = 1.0
+# The last answers are written in milliseconds, if somebody reads them.
+_LAST_ANSWERS_S: Final = 2.0
 
 
 def serve(server: SearchServer, listening: socket.socket | None = None) -> None:
     """Serve standard input and output until the input ends, or HTTP on a socket for ever.
+
+    The last answers may still wait to be read by then.
 
     Raises:
         BaseException: what a signal's handler raises here, or what ended the serving, but for the peer's end.
@@ -32,10 +39,14 @@ def serve(server: SearchServer, listening: socket.socket | None = None) -> None:
             anyio.run(run)
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
             failures.append(error)
+        finally:
+            server.input_ended.set()
 
     thread = threading.Thread(target=run_to_its_end, name="hintcell mcp", daemon=True)
     thread.start()
-    thread.join()
+    while not server.input_ended.wait(_SIGNAL_DELAY_S):
+        pass
+    thread.join(_LAST_ANSWERS_S)
     for failure in failures:
         if not _is_of_peer(failure):
             raise failure

@@ -6,6 +6,7 @@ an error that nobody foresaw: it could hold a query or a path.
 
 import functools
 import os.path
+import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Final, TypeVar
@@ -80,6 +81,7 @@ class SearchServer(MCPServer[Any]):
             folder: what paths are relative to, as the agent shall be told.
             token_budget: how many tokens a page may have, by the estimate of `pages`; None is no limit.
         """
+        self.input_ended = threading.Event()
         tools = _Tools(source, Pages(source, token_budget))
         super().__init__(
             "hintcell",
@@ -111,10 +113,15 @@ class SearchServer(MCPServer[Any]):
                 return _failure(_told(error.__cause__ or error))
 
     async def run_stdio_async(self) -> None:
-        """As the SDK's own, but requests that it cannot read are answered as well."""
+        """As the SDK's own, but requests that it cannot read are answered as well; sets `input_ended`."""
+
+        async def read_to_the_end() -> None:
+            await hand_on(read, sending, answers)
+            self.input_ended.set()
+
         sending, receiving = anyio.create_memory_object_stream[Read]()
         async with stdio_server() as (read, answers), anyio.create_task_group() as handing_on:
-            handing_on.start_soon(hand_on, read, sending, answers)
+            handing_on.start_soon(read_to_the_end)
             options = self._lowlevel_server.create_initialization_options()
             await self._lowlevel_server.run(receiving, answers, options)
             handing_on.cancel_scope.cancel()

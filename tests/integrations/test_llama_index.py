@@ -19,11 +19,6 @@ from tests.integrations.reading import DOCUMENTS, Revoked, Waiting, everything, 
 _TEXTS = {document.id: document.text for document in DOCUMENTS}
 
 
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 def retrieve(retriever: HintcellRetriever, is_async: bool) -> list[NodeWithScore]:
     return asyncio.run(retriever.aretrieve(QUERY)) if is_async else retriever.retrieve(QUERY)
 
@@ -98,17 +93,7 @@ def test_an_async_retrieval_leaves_the_loop_to_others(client: Client, principal:
 
 def test_a_cancelled_retrieval_leaves_no_session(client: Client, principal: str) -> None:
     with Waiting(client) as searches:
-
-        async def cancel() -> None:
-            retrieval = asyncio.ensure_future(HintcellRetriever(searches, principal).aretrieve(QUERY))
-            await asyncio.to_thread(searches.wait_until_asked)
-            retrieval.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await retrieval
-            searches.go_on()
-
-        asyncio.run(cancel())
-        assert searches.number_opened == 1
+        searches.cancel_when_asked(lambda: HintcellRetriever(searches, principal).aretrieve(QUERY))
         assert sessions_become(client, principal, 0)
 
 

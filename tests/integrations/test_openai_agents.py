@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,19 +15,26 @@ from msgspec import Struct
 
 from hintcell import Client
 from hintcell.integrations.openai_agents import search_tools
-from hintcell.integrations.wording import CLOSE_SEARCH, MORE_RESULTS, SEARCH_CODE
+from hintcell.integrations.wording import SEARCH_CODE
 from hintcell.searches import Searches, Snapshot
 from tests.client.searches import QUERY
 from tests.integrations.reading import (
     DOCUMENTS,
     Revoked,
     Waiting,
-    cursor_in,
     everything,
     open_sessions,
     ranks_in,
-    session_in,
     sessions_become,
+)
+from tests.integrations.script import (
+    CLOSING,
+    MAKING_A_CURSOR_UP,
+    READING,
+    READING_THE_SECOND_PAGE,
+    SEARCHING,
+    Step,
+    stealing,
 )
 
 pytestmark = pytest.mark.usefixtures("loop")
@@ -37,10 +44,6 @@ class Context(Struct):
     """What an application gives to a run."""
 
     user: str | None
-
-
-Step = tuple[str, Callable[[list[str]], dict[str, Any] | str]]
-"""A tool to call, and with what, given what the tools have said."""
 
 
 class Scripted(Model):
@@ -68,11 +71,6 @@ def _response(item: TResponseOutputItem) -> ModelResponse:
     return ModelResponse(output=[item], usage=Usage(), response_id=None)
 
 
-SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "globs": [], "limit": 5})
-READING: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
-CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
-
-
 def _user(context: Context) -> str | None:
     return context.user
 
@@ -95,11 +93,6 @@ def run(
 
 def outputs(result: RunResult) -> list[str]:
     return [str(item.output) for item in result.new_items if isinstance(item, ToolCallOutputItem)]
-
-
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
 
 
 def test_an_agent_searches_reads_on_and_closes(
@@ -130,14 +123,8 @@ def test_a_revoked_session_is_the_tools_error_text_with_its_reason(
 
 
 def test_an_unknown_cursor_is_an_error_text_and_ends_nothing(searches: Searches, principal: str) -> None:
-    def made_up(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": "made up", "limit": 7}
-
-    def right(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": cursor_in(said[0]), "limit": 7}
-
     _, second, third = outputs(
-        run(searches, [SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)], Context(principal))
+        run(searches, [SEARCHING, MAKING_A_CURSOR_UP, READING_THE_SECOND_PAGE], Context(principal))
     )
     assert "next_cursor" in second
     assert ranks_in(third) == list(range(6, 13))
@@ -161,11 +148,7 @@ def test_a_search_of_one_identity_does_not_exist_for_another(
     client: Client, searches: Searches, principal: str
 ) -> None:
     (said,) = outputs(run(searches, [SEARCHING], Context(principal)))
-    stolen: list[Step] = [
-        (MORE_RESULTS, lambda _: {"session": session_in(said), "cursor": cursor_in(said), "limit": 7}),
-        (CLOSE_SEARCH, lambda _: {"session": session_in(said)}),
-    ]
-    reading, closing = outputs(run(searches, stolen, Context("mallory")))
+    reading, closing = outputs(run(searches, stealing(said), Context("mallory")))
     assert "there is no such search" in reading
     assert closing == "There was no such search open."
     assert open_sessions(client, principal) == 1
@@ -201,18 +184,7 @@ def test_a_failure_that_is_nobodys_to_know_is_told_without_its_words(
 
 def test_a_cancelled_run_leaves_no_session_that_nobody_knows_of(client: Client, principal: str) -> None:
     with Waiting(client) as searches:
-
-        async def cancel() -> None:
-            agent = Agent[Context](name="newcomer", model=Scripted([SEARCHING]), tools=[*search_tools(searches, _user)])
-            running = asyncio.ensure_future(
-                Runner.run(agent, "?", context=Context(principal), run_config=RunConfig(tracing_disabled=True))
-            )
-            await asyncio.to_thread(searches.wait_until_asked)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            searches.go_on()
-
-        asyncio.run(cancel())
-        assert searches.number_opened == 1
+        agent = Agent[Context](name="newcomer", model=Scripted([SEARCHING]), tools=[*search_tools(searches, _user)])
+        config = RunConfig(tracing_disabled=True)
+        searches.cancel_when_asked(lambda: Runner.run(agent, "?", context=Context(principal), run_config=config))
         assert sessions_become(client, principal, 0)

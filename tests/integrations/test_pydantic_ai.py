@@ -33,12 +33,18 @@ from tests.integrations.reading import (
     DOCUMENTS,
     Revoked,
     Waiting,
-    cursor_in,
     everything,
     open_sessions,
     ranks_in,
-    session_in,
     sessions_become,
+)
+from tests.integrations.script import (
+    CLOSING,
+    MAKING_A_CURSOR_UP,
+    READING,
+    READING_THE_SECOND_PAGE,
+    SEARCHING,
+    Step,
 )
 
 pytestmark = pytest.mark.usefixtures("loop")
@@ -48,10 +54,6 @@ class Deps(Struct):
     """What an application gives to a run."""
 
     user: str | None
-
-
-Step = tuple[str, Callable[[list[str]], dict[str, Any]]]
-"""A tool to call, and with what, given what the tools have said."""
 
 
 def scripted(script: Sequence[Step], at_the_end: Callable[[], None] = lambda: None) -> FunctionModel:
@@ -73,11 +75,6 @@ def returned(messages: Sequence[ModelMessage]) -> list[ToolReturnPart]:
     return [part for part in parts if isinstance(part, ToolReturnPart)]
 
 
-SEARCHING: Step = (SEARCH_CODE, lambda _said: {"query": QUERY, "limit": 5})
-READING: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": cursor_in(said[-1]), "limit": 7})
-CLOSING: Step = (CLOSE_SEARCH, lambda said: {"session": session_in(said[0])})
-
-
 def toolset(searches: Searches) -> HintcellToolset[Deps]:
     return HintcellToolset(searches, lambda deps: deps.user)
 
@@ -92,11 +89,6 @@ def run(
     if is_async:
         return asyncio.run(agent(searches).run("?", deps=deps, model=model))
     return agent(searches).run_sync("?", deps=deps, model=model)
-
-
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def is_async(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
 
 
 def test_an_agent_searches_reads_on_and_closes(
@@ -137,22 +129,13 @@ def test_a_revoked_session_is_a_failed_tool_result_with_its_reason(
 
 
 def test_ended_sessions_may_be_many_in_a_run(client: Client, principal: str) -> None:
-    def first(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": cursor_in(said[0])}
-
     with Revoked(client, everything) as searches:
-        result = run(searches, scripted([SEARCHING, *[(MORE_RESULTS, first)] * 3]), Deps(principal))
+        result = run(searches, scripted([SEARCHING, *[READING_THE_SECOND_PAGE] * 3]), Deps(principal))
     assert [part.outcome for part in returned(result.all_messages())] == ["success", *["failed"] * 3]
 
 
 def test_an_unknown_cursor_asks_the_model_to_try_again(searches: Searches, principal: str) -> None:
-    def made_up(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": "made up"}
-
-    def right(said: list[str]) -> dict[str, Any]:
-        return {"session": session_in(said[0]), "cursor": cursor_in(said[0])}
-
-    result = run(searches, scripted([SEARCHING, (MORE_RESULTS, made_up), (MORE_RESULTS, right)]), Deps(principal))
+    result = run(searches, scripted([SEARCHING, MAKING_A_CURSOR_UP, READING_THE_SECOND_PAGE]), Deps(principal))
     _, second, third = returned(result.all_messages())
     assert (second.outcome, third.outcome) == ("retried", "success")
     assert "next_cursor" in str(second.content)
@@ -173,9 +156,8 @@ def test_a_runs_end_leaves_no_session(client: Client, searches: Searches, princi
 
 
 def test_a_run_that_fails_leaves_no_session(client: Client, searches: Searches, principal: str, is_async: bool) -> None:
-    wrong: Step = (MORE_RESULTS, lambda said: {"session": session_in(said[0]), "cursor": "made up"})
     with pytest.raises(UnexpectedModelBehavior):
-        run(searches, scripted([SEARCHING, wrong, wrong, wrong]), Deps(principal), is_async=is_async)
+        run(searches, scripted([SEARCHING, *[MAKING_A_CURSOR_UP] * 3]), Deps(principal), is_async=is_async)
     assert sessions_become(client, principal, 0)
 
 
@@ -227,17 +209,8 @@ def _called(step: Step) -> tuple[str, dict[str, Any]]:
 
 def test_a_session_that_opens_after_its_run_was_cancelled_closes(client: Client, principal: str) -> None:
     with Waiting(client) as searches:
-
-        async def cancel() -> None:
-            running = asyncio.ensure_future(agent(searches).run("?", deps=Deps(principal), model=scripted([SEARCHING])))
-            await asyncio.to_thread(searches.wait_until_asked)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            searches.go_on()
-
-        asyncio.run(cancel())
-        assert searches.number_opened == 1
+        model = scripted([SEARCHING])
+        searches.cancel_when_asked(lambda: agent(searches).run("?", deps=Deps(principal), model=model))
         assert sessions_become(client, principal, 0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hintcell import Client, ControlFailed, Grant, OpenRefused, Session, SessionEnded
+from tests.client.cli.processes import wait_until
 from tests.client.searches import next_cursor, search
 
 # Of each session: its principal, its labels and its snapshot.
@@ -32,6 +33,7 @@ SELECTORS: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.fixture
 def sessions(client: Client) -> Iterator[dict[str, Session]]:
+    wait_until(lambda: not client.status().sessions)  # A change may still end those of tests before, being closed.
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(search(client, client.grant(principal, labels), snapshot_id=snapshot))

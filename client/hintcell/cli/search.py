@@ -1,9 +1,10 @@
-"""`hintcell search`: a catalog of functions and texts, one session over it, and its pages printed.
+"""`hintcell search`: a catalog of functions and texts, one session over it and its pages printed, or what is left out.
 
 Covers the command line and the order of things: the grant first, then what may be read. Does not cover what is
 printed (`report`) or what a catalog holds (`hintcell.catalog`).
 """
 
+import functools
 import os
 import shlex
 from collections.abc import Callable
@@ -139,21 +140,13 @@ def command(
         raise click.UsageError("--glob and --package exclude each other: name parts of packages, as in scipy.stats")
     if packages and policy is not None:
         raise click.UsageError("--package and --policy exclude each other: a policy is about the files below --root")
+    if packages and left_out:
+        raise click.UsageError("--package and --left-out exclude each other: name a folder with --root")
+    read = functools.partial(
+        _catalog, root, globs, packages, limits, tests=tests, fit=fit, identifier_hints=identifier_hints
+    )
     if left_out:
-        if packages:
-            raise click.UsageError("--package and --left-out exclude each other: name a folder with --root")
-        may_read = None if policy is None else _may_read(policy, principal)
-        _catalog(
-            root,
-            globs,
-            packages,
-            limits,
-            tests=tests,
-            fit=fit,
-            identifier_hints=identifier_hints,
-            may_read=may_read,
-            tell=_tell,
-        )
+        read(may_read=None if policy is None else _may_read(policy, principal), tell=_tell)
         return
     report: Report = JsonReport(limits) if as_json else TableReport(console(), limit=limit, limits=limits)
     with Activity() as activity:
@@ -163,17 +156,7 @@ def command(
             grant = client.grant(principal, labels if policy is None else [*labels, LABEL])
             may_read = None if policy is None else _may_read(policy, principal)
             activity.says("Reading files")
-            catalog = _catalog(
-                root,
-                globs,
-                packages,
-                limits,
-                tests=tests,
-                fit=fit,
-                identifier_hints=identifier_hints,
-                may_read=may_read,
-                progress=activity.files_done,
-            )
+            catalog = read(may_read=may_read, progress=activity.files_done)
             activity.says(f"Ranking {counted(len(catalog.documents), 'document')}")
             with client.open(
                 grant,

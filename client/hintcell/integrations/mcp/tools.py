@@ -43,8 +43,9 @@ Find functions, methods and sections of documents for a few words or a question,
 (BM25). Use words that stand in the code: names, words of comments and messages.
 
 Returns places, best first: path, line and name, never any text. Paths are relative to {folder}; read a file at its \
-line with your own tools. A score of 0 means that no word of the query occurs there. The result has a session and, if \
-there is more, a next_cursor: pass both to more_results. Every search reads the folder anew, with its latest edits."""
+line with your own tools. The name (rest) is what a file has outside its functions, (file) all of it. A score of 0 \
+means that no word of the query occurs there. The result has a session and, if there is more, a next_cursor: pass both \
+to more_results. Every search reads the folder anew, with its latest edits."""
 
 _MORE_RESULTS: Final = """\
 The next page of an earlier search: pass its session and the next_cursor of any of its pages. The ranking is that of \

@@ -145,12 +145,13 @@ def test_it_ends_when_the_agent_that_started_it_is_killed(command: Command, fold
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            assert int(process.stdout.readline()) in [found.pid for found in command.processes()]
+            server = int(process.stdout.readline())
             for number, (method, parameters) in enumerate((("initialize", hello), ("tools/call", search))):
                 message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
                 process.stdin.write(json.dumps(message) + "\n")
                 process.stdin.flush()
                 assert '"result"' in process.stdout.readline()
+            assert server in [found.pid for found in command.processes()]  # Its mark is not there before it has begun.
             assert command.has("worker")
         finally:
             process.kill()

@@ -24,7 +24,7 @@ from hintcell import (
     RequestRejected,
     SessionEnded,
 )
-from tests.client.searches import QUERY, SOON_S, START_S, catalog, next_cursor
+from tests.client.searches import QUERY, SOON_S, START_S, catalog, next_cursor, still_there
 
 _Result = TypeVar("_Result")
 
@@ -41,8 +41,7 @@ async def search(client: AsyncClient, principal: str = "alice", **request: Any) 
 
 async def until_gone(*pids: int) -> None:
     """Wait for processes that must end."""
-    processes = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
-    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, timeout=SOON_S)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, still_there(*pids), timeout=SOON_S)
     assert alive == []
 
 

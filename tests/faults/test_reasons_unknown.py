@@ -51,6 +51,7 @@ def test_a_manager_that_stands_still_is_not_said_to_have_stopped_and_is_asked_ag
         Watched(session.pid) as worker,
     ):
         session.page()
+        client.status()  # Before it answers, the manager has let go of the connection, which hides a worker's death.
         manager.stop()
         worker.kill()
         try:

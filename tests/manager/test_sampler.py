@@ -11,13 +11,29 @@ from hintcell_manager.sampler import FULL_INTERVAL_S, HISTORY_LENGTH, MOVED_BYTE
 MIB = 1024 * 1024
 
 
+def settled(rss_bytes: int, now: float) -> SessionSampler:
+    """USS was read twice, and RSS did not move in between."""
+    sampler = SessionSampler(0.0)
+    sampler.note(rss_bytes, MIB, now)
+    sampler.note(rss_bytes, MIB, now)
+    return sampler
+
+
 def test_the_first_look_is_a_full_one() -> None:
     assert SessionSampler(0.0).wants_full(MIB, 0.0)
 
 
+def test_uss_is_read_once_more_after_rss_has_moved() -> None:
+    """In between, shared pages may go and others come: RSS is as before, and USS is not."""
+    sampler = settled(64 * MIB, 1.0)
+    sampler.note(96 * MIB, 33 * MIB, 2.0)
+    assert sampler.wants_full(96 * MIB, 3.0)
+    sampler.note(96 * MIB, 49 * MIB, 3.0)
+    assert not sampler.wants_full(96 * MIB, 4.0)
+
+
 def test_uss_is_read_again_when_rss_has_moved_either_way_and_not_before() -> None:
-    sampler = SessionSampler(0.0)
-    sampler.note(64 * MIB, MIB, 1.0)
+    sampler = settled(64 * MIB, 1.0)
     for rss in (64 * MIB, 64 * MIB + MOVED_BYTES - 1, 64 * MIB - MOVED_BYTES + 1):
         assert not sampler.wants_full(rss, 2.0)
     for rss in (64 * MIB + MOVED_BYTES, 64 * MIB - MOVED_BYTES):
@@ -25,20 +41,18 @@ def test_uss_is_read_again_when_rss_has_moved_either_way_and_not_before() -> Non
 
 
 def test_slow_growth_is_seen_because_rss_is_compared_with_the_last_full_look() -> None:
-    sampler = SessionSampler(0.0)
-    sampler.note(0, 0, 0.0)
+    sampler = settled(0, 0.0)
     looked = []
     for second in range(1, 20):
         rss = second * MOVED_BYTES // 4
         full = sampler.wants_full(rss, second)
         sampler.note(rss, rss if full else None, second)
         looked.append(full)
-    assert [second for second, full in enumerate(looked, 1) if full] == [4, 8, 12, 16]
+    assert [second for second, full in enumerate(looked, 1) if full] == [4, 5, 9, 10, 14, 15, 19]
 
 
 def test_uss_is_read_now_and_then_also_when_nothing_moves() -> None:
-    sampler = SessionSampler(0.0)
-    sampler.note(MIB, MIB, 5.0)
+    sampler = settled(MIB, 5.0)
     assert not sampler.wants_full(MIB, 5.0 + FULL_INTERVAL_S - 0.001)
     assert sampler.wants_full(MIB, 5.0 + FULL_INTERVAL_S)
 

@@ -25,6 +25,7 @@ from tests.client.searches import serving, short_directory
 
 _ROOT = Path(__file__).parents[1]
 _PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+_PROMISES = _ROOT / "tests" / "faults" / "README.md"
 _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = "shown, not run: "
 _PRINTS = "prints"
@@ -32,6 +33,8 @@ _KEPT_RUN = re.compile(r"`(bench/runs/[\w.-]+\.json)`")
 _FIGURES = "| figure | measured | goal | reached |\n| --- | --- | --- | --- |\n"
 # Nothing of these runs or is read by hintcell.
 _SHOWN = {"text"}
+# Of the source: as of code.
+_LINE_WIDTH = 120
 # Of the site at its full width, without scrolling. What was printed has the width that it has.
 _EXAMPLE_WIDTH = 88
 # A manager and a template start in two seconds, ten on a machine under load.
@@ -134,6 +137,12 @@ def test_the_site_promises_what_the_readme_promises() -> None:
     assert len(readme) == len(site) == 9
     # The README goes on with the reasons, which the site has a table of.
     assert [promise for promise, same in zip(readme, site, strict=True) if not promise.startswith(same[:-1])] == []
+
+
+@pytest.mark.parametrize("page", [*_PAGES, _PROMISES], ids=lambda page: f"{page.parent.name}-{page.name}")
+def test_no_line_is_longer_than_those_of_code(page: Path) -> None:
+    lines = _BLOCK.sub("", page.read_text()).splitlines()
+    assert [line for line in lines if len(line) > _LINE_WIDTH and not line.startswith("|")] == []
 
 
 def test_every_figure_of_a_run_is_one_that_was_kept() -> None:

@@ -139,6 +139,22 @@ def test_the_site_promises_what_the_readme_promises() -> None:
     assert [promise for promise, same in zip(readme, site, strict=True) if not promise.startswith(same[:-1])] == []
 
 
+def test_every_promise_names_tests_that_exist() -> None:
+    rows = re.findall(r"^\| (I\d) \| (.*) \|$", _PROMISES.read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == [f"I{number}" for number in range(1, 10)]
+    missing: list[str] = []
+    for _, shown_by in rows:
+        text = ""
+        for name in re.findall(r"`([\w/.]+)`", shown_by):
+            if not name.endswith(".py"):
+                missing += [] if f"def {name}(" in text else [name]
+            elif (file := _ROOT / name if "/" in name else _PROMISES.with_name(name)).is_file():
+                text = file.read_text()
+            else:
+                missing.append(name)
+    assert missing == []
+
+
 @pytest.mark.parametrize("page", [*_PAGES, _PROMISES], ids=lambda page: f"{page.parent.name}-{page.name}")
 def test_no_line_is_longer_than_those_of_code(page: Path) -> None:
     lines = _BLOCK.sub("", page.read_text()).splitlines()

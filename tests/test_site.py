@@ -139,6 +139,12 @@ def test_the_reference_has_no_name_that_is_not_public(site: Path) -> None:
     assert {name for name in named if name.rpartition(".")[2] in asked_among_modules} == set()
 
 
+def test_no_signature_has_a_private_name(site: Path) -> None:
+    words = set(re.findall(r">(\w+)<", (site / "reference.html").read_text()))
+    assert "MAX_SESSIONS" in words
+    assert {word for word in words if re.match(r"_[A-Za-z]", word)} == set()
+
+
 def test_the_first_page_links_every_page_by_its_title() -> None:
     docs = _ROOT / "docs"
     first = (docs / "index.md").read_text()

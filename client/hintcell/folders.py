@@ -30,7 +30,7 @@ def folder_catalog(
     Args:
         root: the folder.
         policy: read anew at each search; None allows everybody everything.
-        globs: of which a file must match one, and one of those that a search asks for; none takes all files.
+        globs: as of `build_from_directory`; a file must be among what they choose, and what those of a search choose.
         include_tests: whether files of tests are searched.
         limits: raised ones.
         progress: of each search, called in its thread; what it raises ends the search.

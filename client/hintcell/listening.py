@@ -89,7 +89,7 @@ class Listening:
 
 
 class AsyncListening:
-    """`Listening` for asyncio: `async for`; `subscribed` makes it count, which `AsyncClient.events` has done."""
+    """What `AsyncClient.events` gives: `Listening` for asyncio, to be read by `async for`."""
 
     def __init__(self, sidecar: Sidecar, check_owner: Callable[[], None]) -> None:
         check_descriptors()

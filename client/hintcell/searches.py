@@ -26,7 +26,7 @@ __all__ = ["CatalogSource", "Documents", "Hit", "Results", "SearchFailed", "Sear
 # A tool call asks for a few pages, or comes back to an earlier search; more than this are forgotten ones.
 MAX_SESSIONS: Final = 16
 # Longer than a search of a large folder takes.
-_PLACE_WAIT_S: Final = 60.0
+PLACE_WAIT_S: Final = 60.0
 
 # What the model shall do about an end, after the end's own words.
 _ADVICE: Final = "search again"
@@ -73,7 +73,7 @@ class Documents(Struct, frozen=True):
 
 
 CatalogSource = Callable[[str, Sequence[str]], Snapshot]
-"""Given a principal and globs to narrow by (none: everything), what it may read now.
+"""Given a principal and globs to narrow by (as in a `.gitignore` file; none: everything), what it may read now.
 
 It is called after the grant was taken. What it may not read must not be in the result, nor be counted there. A
 HintcellError that it raises is told to the caller as it stands.
@@ -187,7 +187,7 @@ class Searches:
         identifier_hints: bool = False,
         limits: Limits | None = None,
         max_sessions: int = MAX_SESSIONS,
-        open_wait_s: float = _PLACE_WAIT_S,
+        open_wait_s: float = PLACE_WAIT_S,
     ) -> None:
         """Search what `catalog` gives, through `client`, which stays the caller's to close.
 
@@ -221,7 +221,7 @@ class Searches:
         Args:
             principal: who asks.
             query: 1..8,192 bytes, not blank.
-            globs: of which a file must match one; none takes all files.
+            globs: given to `catalog`, to narrow by; none takes all that may be read.
             limit: hits in the page, 1..4,096.
 
         Raises:

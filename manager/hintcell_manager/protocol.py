@@ -64,8 +64,8 @@ class ManagerOptions(_Message, frozen=True, tag="manager_options"):
         max_sessions: opens wait while there are so many.
         max_sessions_per_principal: likewise, of one principal.
         memory_limit_bytes: end a session whose USS exceeds it.
-        memory_budget_bytes: likewise, while the USS of all sessions, and 32 MiB for the one to come (or as many times
-            more as its limits are raised), exceed it.
+        memory_budget_bytes: opens wait while the USS of all sessions, and 32 MiB for the one to come (or as many
+            times more as its limits are raised), exceed it.
         open_wait_s: how long an open waits for room before it is refused; 5 by default.
         sample_interval_s: how often each session's RSS is read, 1 by default; PSS and USS when RSS has moved.
         template_max_forks: replace the template after so many workers, so that no hash seed lives forever; 5,000 by

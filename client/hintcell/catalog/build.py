@@ -35,7 +35,7 @@ from hintcell_worker.protocol import Document, Limits, utf8_length
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files: first with 0 done, then after each file."""
 
-_PROTOCOL_LIMITS: Final = Limits()
+USUAL_LIMITS: Final = Limits()
 
 # Why something is left out before it is held against the globs, or because of them.
 _BEFORE_GLOBS: Final = frozenset(
@@ -51,7 +51,7 @@ _PYTHON: Final = "python"
 def build_from_directory(
     root: str | os.PathLike[str],
     *,
-    limits: Limits = _PROTOCOL_LIMITS,
+    limits: Limits = USUAL_LIMITS,
     fit: bool = False,
     identifier_hints: bool = False,
     include_tests: bool = True,
@@ -79,7 +79,7 @@ def build_from_directory(
         include_tests: whether to read files named as tests (`test_*`, `*_test.go`, `*.spec.ts` and the like) and
             those in folders such as `tests`.
         globs: patterns as in a `.gitignore` file (`src/**`, `*.go`), of which a file's path must match one; the last
-            that matches decides, and `!` excludes. None: every file.
+            that matches decides, and `!` excludes. But `src/*` matches nothing in folders of `src`. None: every file.
         may_read: asked for each file, by its path relative to `root` (with `/`; bytes that are not UTF-8 as
             surrogates), before it is opened or counted. What may not be read leaves no trace in the catalog, not
             even in its counts and its snapshot id; folders that are left out are then not counted either. Ignore
@@ -134,7 +134,7 @@ def build_from_directory(
 def build_from_packages(
     names: Iterable[str],
     *,
-    limits: Limits = _PROTOCOL_LIMITS,
+    limits: Limits = USUAL_LIMITS,
     fit: bool = False,
     identifier_hints: bool = False,
     include_tests: bool = False,

@@ -29,7 +29,7 @@ SEED ?= 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RUNTIME) ## show what hintcell does, on texts of its own
+demo: $(RUNTIME) ## search the source of SciPy, NumPy and scikit-learn, then revoke the permission
 	@$(BIN)/python -m bench.demo
 
 test: check $(NODE) ## every check, then the tests

@@ -77,7 +77,10 @@ def _check_root(_context: click.Context, _parameter: click.Parameter, root: str)
 @click.option("--tests/--no-tests", default=None, help="Include tests, or not. [default: in folders, not in packages]")
 @click.option("--fit", is_flag=True, help="If there is too much, take as much as fits, files in turn.")
 @click.option(
-    "--left-out", is_flag=True, is_eager=True, help="Search nothing, but print each file that is left out, and why."
+    "--left-out",
+    is_flag=True,
+    is_eager=True,
+    help="Search nothing, but print each file and folder that is left out, and why.",
 )
 @limit_options
 @click.option(
@@ -129,7 +132,7 @@ def command(
 ) -> None:
     """Rank functions and texts for QUERY, the best first.
 
-    Those below a folder (functions of a dozen languages, sections of texts, whole small files) or the functions of
+    Those below a folder (functions of eleven languages, sections of texts, whole small files) or the functions of
     installed packages are one snapshot, of at most 4,096 with 2 MiB of text unless you raise the limits. A process of
     its own ranks them, and ends with this command.
     """

@@ -11,7 +11,8 @@ import msgspec
 from hintcell_manager.protocol import ManagerOptions, OpenRequest, RefusalReason
 from hintcell_worker.protocol import Limits
 
-# What a session with the usual limits counts for in the memory budget until it is measured: the peak of ranking.
+# What a session with the usual limits counts for in the memory budget until it is measured: the peak of ranking code
+# or prose, three times over.
 RESERVE_BYTES: Final = 32 * 1024 * 1024
 _USUAL: Final = Limits()
 
